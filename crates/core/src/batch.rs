@@ -1,0 +1,94 @@
+//! What one decision writes: everything, in one atomic commit, or nothing.
+
+use crate::{history::HistoryEntry, id::SessionId, item::Item, message::Message, session::Session};
+
+/// The one thing a store can be asked to write.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Batch {
+    /// The version the decision was made on; `None`: the session did not exist. Anything else in the store means the
+    /// decision is stale and nothing may be written.
+    pub expected: Option<u64>,
+    /// The session after the change, its version raised by one.
+    pub session: Session,
+    pub items: Vec<ItemWrite>,
+    pub messages: Vec<MessageWrite>,
+    pub history: Vec<HistoryEntry>,
+    pub tallies: Vec<Tally>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum ItemWrite {
+    /// Its id must be new in the server, its key new in the session.
+    Insert {
+        item: Item,
+        key: Option<RequestKey>,
+    },
+    Update(Item),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum MessageWrite {
+    Insert(Message),
+    Update(Message),
+}
+
+/// The client's own name for a creation, so that a repeated request makes no second timer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestKey {
+    pub key: String,
+    /// Of the arguments: the same key with other arguments is a mistake, not a repetition.
+    pub fingerprint: String,
+}
+
+/// A durable counter and by how much it moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tally {
+    pub name: &'static str,
+    pub by: i64,
+}
+
+impl Batch {
+    pub fn session_id(&self) -> &SessionId {
+        &self.session.id
+    }
+}
+
+impl ItemWrite {
+    pub fn item(&self) -> &Item {
+        match self {
+            ItemWrite::Insert { item, .. } | ItemWrite::Update(item) => item,
+        }
+    }
+}
+
+impl MessageWrite {
+    pub fn message(&self) -> &Message {
+        match self {
+            MessageWrite::Insert(message) | MessageWrite::Update(message) => message,
+        }
+    }
+}
+
+/// Names of the durable counters, in one place because they outlive versions.
+pub mod tally {
+    use crate::timer::Status;
+
+    pub const TIMERS_CREATED: &str = "timers.created";
+    pub const MESSAGES_CREATED: &str = "messages.created";
+    pub const MESSAGES_DELIVERED: &str = "messages.delivered";
+    pub const STANDBYS: &str = "standbys.ended";
+    pub const SLEPT_MS: &str = "standbys.slept_ms";
+    pub const REQUESTS_SAVED: &str = "standbys.requests_saved";
+    pub const SESSIONS: &str = "sessions.created";
+
+    /// How many timers are in a live state now, or ever came into a final one.
+    pub const fn timers(status: Status) -> &'static str {
+        match status {
+            Status::Running => "timers.running",
+            Status::Paused => "timers.paused",
+            Status::RunningBackground => "timers.running_background",
+            Status::Completed => "timers.completed",
+            Status::Stopped => "timers.stopped",
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! What can be asked of a session, and which part of it has to be loaded to decide.
+
+use crate::{
+    batch::RequestKey,
+    id::{ItemId, LeaseId, SessionId},
+    item::Item,
+    message::Message,
+    session::Session,
+    time::{Millis, Timestamp},
+    timer::{Continuation, Purpose},
+};
+use std::collections::HashMap;
+
+/// One request to one session. Ids and keys come from outside: deciding takes no randomness.
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub command: Command,
+    /// Pending messages that may travel with the reply, leased in the same commit.
+    pub ride: Option<Ride>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Ride {
+    pub lease: LeaseId,
+    pub length: Millis,
+    pub messages_max: usize,
+}
+
+#[derive(Clone, Debug)]
+pub enum Command {
+    Create {
+        id: ItemId,
+        purpose: Purpose,
+        total: Millis,
+        timeout: Option<Millis>,
+        key: Option<RequestKey>,
+    },
+    Continue {
+        id: ItemId,
+        ask: Continuation,
+    },
+    Cancel {
+        id: ItemId,
+        note: Option<String>,
+    },
+    Pause {
+        id: ItemId,
+        length: Millis,
+        note: Option<String>,
+    },
+    Resume {
+        id: ItemId,
+        note: Option<String>,
+    },
+    Stop {
+        id: ItemId,
+        note: Option<String>,
+    },
+    Read {
+        id: Option<ItemId>,
+    },
+    /// A call that stood by is about to answer.
+    Return {
+        id: ItemId,
+        slept: Millis,
+    },
+    /// Deadlines that are believed to have passed. Being wrong about it changes nothing.
+    Fire {
+        ids: Vec<ItemId>,
+        standing: HashMap<ItemId, LeaseId>,
+    },
+    /// Only take messages along.
+    Collect,
+    CommitLease {
+        lease: LeaseId,
+        channel: String,
+    },
+    ReleaseLease {
+        lease: LeaseId,
+    },
+    Close {
+        note: Option<String>,
+    },
+}
+
+/// What has to be loaded for a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    pub items: Select,
+    pub inbox: bool,
+    /// The item made under this idempotency key, if there is one.
+    pub key: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Select {
+    #[default]
+    None,
+    Ids(Vec<ItemId>),
+    Live,
+    /// The live ones and the latest of the ended ones.
+    Recent,
+}
+
+/// The loaded part of one session.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct State {
+    pub session: Option<Session>,
+    pub items: Vec<Item>,
+    /// Undelivered messages, oldest first.
+    pub inbox: Vec<Message>,
+    pub keyed: Option<(Item, RequestKey)>,
+}
+
+impl Call {
+    pub fn new(command: Command) -> Self {
+        Self { command, ride: None }
+    }
+
+    pub fn needs(&self) -> Needs {
+        let one = |id: &ItemId| Select::Ids(vec![id.clone()]);
+        let (items, key) = match &self.command {
+            Command::Create { key, .. } => (Select::None, key.as_ref().map(|key| key.key.clone())),
+            Command::Continue { id, .. }
+            | Command::Cancel { id, .. }
+            | Command::Pause { id, .. }
+            | Command::Resume { id, .. }
+            | Command::Stop { id, .. }
+            | Command::Return { id, .. }
+            | Command::Read { id: Some(id) } => (one(id), None),
+            Command::Fire { ids, .. } => (Select::Ids(ids.clone()), None),
+            Command::Read { id: None } => (Select::Recent, None),
+            Command::Close { .. } => (Select::Live, None),
+            Command::Collect | Command::CommitLease { .. } | Command::ReleaseLease { .. } => (Select::None, None),
+        };
+        let settles = matches!(self.command, Command::CommitLease { .. } | Command::ReleaseLease { .. });
+        Needs { items, inbox: self.ride.is_some() || settles, key }
+    }
+}
+
+impl State {
+    /// Loaded items whose deadline has passed and that time has not acted on.
+    pub fn overdue(&self, now: Timestamp) -> Vec<ItemId> {
+        self.items
+            .iter()
+            .chain(self.keyed.iter().map(|(item, _)| item))
+            .filter(|item| item.due().is_some_and(|due| due <= now))
+            .map(|item| item.id().clone())
+            .collect()
+    }
+
+    pub fn session_or_new(&self, id: &SessionId, now: Timestamp) -> Session {
+        self.session.clone().unwrap_or_else(|| Session {
+            id: id.clone(),
+            version: 0,
+            state: crate::session::SessionState::Open,
+            created_at: now,
+            active_at: now,
+            live_timers: 0,
+        })
+    }
+}

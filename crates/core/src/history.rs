@@ -1,0 +1,46 @@
+//! What happened, one entry per change. The same entries are the history people read and the events clients follow.
+
+use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::{borrow::Cow, sync::Arc};
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct HistoryEntry {
+    pub at: Timestamp,
+    pub kind: SubjectKind,
+    /// Id of the timer or message, name of the session.
+    pub subject: Arc<str>,
+    /// `timer.completed`, `message.delivered`, `session.closed`, …
+    pub event: Cow<'static, str>,
+    /// Details, an object; `null` when there are none.
+    pub data: Value,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SubjectKind {
+    Timer,
+    Message,
+    Session,
+}
+
+impl SubjectKind {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            SubjectKind::Timer => "timer",
+            SubjectKind::Message => "message",
+            SubjectKind::Session => "session",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [SubjectKind::Timer, SubjectKind::Message, SubjectKind::Session].into_iter().find(|kind| kind.as_str() == text)
+    }
+}
+
+/// Seconds as agents read them: `300`, not `300.0`; `0.25`.
+pub fn seconds(length: crate::time::Millis) -> Value {
+    let ms = length.get();
+    if ms.is_multiple_of(1000) { Value::from(ms / 1000) } else { Value::from(ms as f64 / 1000.0) }
+}

@@ -1,0 +1,111 @@
+//! Names of sessions, items and leases. Cheap to clone; checked where they enter.
+
+use crate::reject::Reject;
+use serde::{Deserialize, Serialize};
+use std::{fmt, sync::Arc};
+
+/// Longest session name, in bytes. Real clients send UUIDs and `ses_…`; this leaves room for `tenant:user:chat`.
+pub const SESSION_BYTES_MAX: usize = 200;
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            pub fn new(text: impl Into<Arc<str>>) -> Self {
+                Self(text.into())
+            }
+
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&self.0, f)
+            }
+        }
+    };
+}
+
+name!(
+    /// One conversation of one agent, named by its client. Never derived from a port, a path or a process.
+    SessionId
+);
+name!(
+    /// Anything with a deadline: `timer_k3f9x2ab`. Unique in the server, meaningful only inside its session.
+    ItemId
+);
+name!(
+    /// The right to deliver some messages for a while.
+    LeaseId
+);
+
+impl SessionId {
+    /// A name as a client sent it.
+    pub fn parse(text: &str) -> Result<Self, Reject> {
+        let text = text.trim();
+        if text.is_empty() {
+            return Err(Reject::InvalidSession("is empty".into()));
+        }
+        if text.len() > SESSION_BYTES_MAX {
+            return Err(Reject::InvalidSession(format!("is longer than {SESSION_BYTES_MAX} bytes")));
+        }
+        if text.chars().any(char::is_control) {
+            return Err(Reject::InvalidSession("contains control characters".into()));
+        }
+        Ok(Self::new(text))
+    }
+}
+
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// `prefix_` and eight characters a model repeats without error (no i, l, o, u), from 40 random bits given by the caller.
+pub fn readable(prefix: &str, random: [u8; 5]) -> String {
+    let bits = random.iter().fold(0u64, |bits, byte| bits << 8 | u64::from(*byte));
+    let mut id = String::with_capacity(prefix.len() + 9);
+    id.push_str(prefix);
+    id.push('_');
+    for place in (0..8).rev() {
+        id.push(char::from(ALPHABET[(bits >> (place * 5) & 31) as usize]));
+    }
+    id
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readable_ids_use_every_bit() {
+        assert_eq!(readable("timer", [0; 5]), "timer_00000000");
+        assert_eq!(readable("timer", [255; 5]), "timer_zzzzzzzz");
+        assert_eq!(readable("timer", [0, 0, 0, 0, 33]), "timer_00000011");
+    }
+
+    #[test]
+    fn session_names_are_checked() {
+        for good in ["demo", " demo ", "租户:用户:🙂", "0196a1c0-7000-7000-8000-000000000000"] {
+            assert!(SessionId::parse(good).is_ok(), "{good}");
+        }
+        for bad in ["", "   ", "a\nb", "a\0b", &"x".repeat(201)] {
+            assert_eq!(SessionId::parse(bad).unwrap_err().code(), "invalid_session", "{bad:?}");
+        }
+    }
+}

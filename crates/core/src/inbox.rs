@@ -1,0 +1,44 @@
+//! The rules of delivery: lease, then commit or release. The same for every channel and every kind of message.
+//!
+//! - A message nobody holds is pending; a lease that ran out holds nothing.
+//! - Only the holder of a lease can commit it, and a committed message is never leased again.
+
+use crate::{
+    id::LeaseId,
+    message::{Delivered, Lease, Message},
+    reject::Reject,
+    time::Timestamp,
+};
+
+/// The oldest free messages, now held by `lease`.
+pub fn lease(inbox: &[Message], lease: &Lease, messages_max: usize, now: Timestamp) -> Vec<Message> {
+    inbox
+        .iter()
+        .filter(|message| message.is_free(now))
+        .take(messages_max)
+        .map(|message| Message { lease: Some(lease.clone()), ..message.clone() })
+        .collect()
+}
+
+/// Everything the lease holds, delivered. A lease that ran out still counts while nobody else has taken its messages:
+/// they were told, and telling them again would be worse.
+pub fn commit(inbox: &[Message], lease: &LeaseId, channel: &str, now: Timestamp) -> Result<Vec<Message>, Reject> {
+    let delivered = Delivered { at: now, channel: channel.to_owned() };
+    held(inbox, lease, |message| message.delivered = Some(delivered.clone()))
+}
+
+pub fn release(inbox: &[Message], lease: &LeaseId) -> Result<Vec<Message>, Reject> {
+    held(inbox, lease, |_| {})
+}
+
+fn held(inbox: &[Message], lease: &LeaseId, change: impl Fn(&mut Message)) -> Result<Vec<Message>, Reject> {
+    let mut held: Vec<Message> = inbox.iter().filter(|message| message.is_leased_by(lease)).cloned().collect();
+    if held.is_empty() {
+        return Err(Reject::UnknownLease { lease: lease.clone() });
+    }
+    for message in &mut held {
+        message.lease = None;
+        change(message);
+    }
+    Ok(held)
+}

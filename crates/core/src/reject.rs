@@ -1,0 +1,113 @@
+//! Why a command was refused, typed. The words are written so that a model can correct its call by them alone.
+
+use crate::{
+    id::{ItemId, LeaseId},
+    time::Millis,
+    timer::{Status, Timer},
+};
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Reject {
+    #[error(
+        "`reason` and `mission` exclude each other. To wait, send `reason` alone; to be woken later for a task, send `mission` alone"
+    )]
+    ReasonAndMission,
+    #[error(
+        "a new timer needs `reason` (you wait and look again yourself) or `mission` (you end your turn and are woken to do it)"
+    )]
+    ReasonOrMissionRequired,
+    #[error("`{field}` is missing: {hint}")]
+    MissingArgument { field: &'static str, hint: &'static str },
+    #[error("`{field}` {why}")]
+    InvalidArgument { field: String, why: String },
+    #[error("`{field}`: {got} {why}")]
+    InvalidDuration { field: &'static str, got: String, why: String },
+    #[error("`{field}`: {got} is too long; the longest is {max} seconds")]
+    DurationTooLong { field: &'static str, got: String, max: Millis },
+    #[error("`{field}` has {chars} characters; at most {max} are kept. Send a shorter text")]
+    TextTooLong { field: &'static str, chars: usize, max: usize },
+    #[error("`{field}` contains control characters; only line breaks and tabs are allowed")]
+    ControlCharacters { field: &'static str },
+    #[error("{}", unknown_timer(id, live))]
+    UnknownTimer { id: ItemId, live: Vec<ItemId> },
+    #[error("cannot {wish} timer '{}': {}", timer.id, ended(timer))]
+    TimerEnded { wish: &'static str, timer: Box<Timer> },
+    #[error("timer '{id}' is {}, not paused; only a paused timer can be resumed", status.as_str())]
+    NotPaused { id: ItemId, status: Status },
+    #[error("timer '{id}' is a mission and takes no `reason`; leave it out, or send `mission` to change the task")]
+    MissionTakesNoReason { id: ItemId },
+    #[error(
+        "timer '{id}' is a waiting timer and takes no `mission`; leave it out, or send `reason` to change why you wait"
+    )]
+    WaitingTakesNoMission { id: ItemId },
+    #[error(
+        "this session already has {max} live timers; stop one that is no longer needed with stop_timer, then try again"
+    )]
+    TooManyTimers { max: u32 },
+    #[error(
+        "lease '{lease}' holds nothing: it expired, or was already committed or released. Lease again to see what is pending"
+    )]
+    UnknownLease { lease: LeaseId },
+    #[error(
+        "idempotency key '{key}' was already used in this session with other arguments; use a new key for a new timer"
+    )]
+    RequestKeyReused { key: String },
+    #[error("the session name {0}; send 1 to 200 bytes without control characters")]
+    InvalidSession(String),
+    #[error("no session named '{0}' is known here")]
+    UnknownSession(String),
+    /// Never shown to anyone: the engine lets time act first and decides again.
+    #[error("deadlines have passed that were not yet acted on")]
+    Overdue(Vec<ItemId>),
+}
+
+impl Reject {
+    /// Stable: clients may match on it.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Reject::ReasonAndMission => "reason_and_mission",
+            Reject::ReasonOrMissionRequired => "reason_or_mission_required",
+            Reject::MissingArgument { .. } => "missing_argument",
+            Reject::InvalidArgument { .. } => "invalid_argument",
+            Reject::InvalidDuration { .. } => "invalid_duration",
+            Reject::DurationTooLong { .. } => "duration_too_long",
+            Reject::TextTooLong { .. } => "text_too_long",
+            Reject::ControlCharacters { .. } => "control_characters",
+            Reject::UnknownTimer { .. } => "unknown_timer",
+            Reject::TimerEnded { .. } => "timer_ended",
+            Reject::NotPaused { .. } => "not_paused",
+            Reject::MissionTakesNoReason { .. } => "mission_takes_no_reason",
+            Reject::WaitingTakesNoMission { .. } => "waiting_takes_no_mission",
+            Reject::TooManyTimers { .. } => "too_many_timers",
+            Reject::UnknownLease { .. } => "unknown_lease",
+            Reject::RequestKeyReused { .. } => "idempotency_key_reused",
+            Reject::InvalidSession(_) => "invalid_session",
+            Reject::UnknownSession(_) => "unknown_session",
+            Reject::Overdue(_) => "overdue",
+        }
+    }
+}
+
+fn unknown_timer(id: &ItemId, live: &[ItemId]) -> String {
+    if live.is_empty() {
+        return format!(
+            "there is no timer '{id}' in this session, which has no live timers; create one without `timer_id`"
+        );
+    }
+    let names = live.iter().map(ItemId::as_str).collect::<Vec<_>>().join(", ");
+    format!("there is no timer '{id}' in this session; its live timers are: {names}")
+}
+
+fn ended(timer: &Timer) -> String {
+    let note = timer.note.as_deref().map(|note| format!(" ({note})")).unwrap_or_default();
+    match timer.ended_at() {
+        Some(at) => format!(
+            "it is {}{note} since {}, after {} of {} seconds. Create a new timer if you still need one",
+            timer.status().as_str(),
+            at.to_iso(),
+            timer.elapsed(at),
+            timer.total,
+        ),
+        None => format!("it is {}{note}", timer.status().as_str()),
+    }
+}

@@ -1,0 +1,39 @@
+//! A session: the border nothing crosses, and the unit of consistency.
+//!
+//! Every change to anything in a session carries the session's version and raises it by one. Two writers can therefore
+//! never both decide on the same state, on one node or on many.
+
+use crate::{id::SessionId, time::Timestamp};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session {
+    pub id: SessionId,
+    pub version: u64,
+    pub state: SessionState,
+    pub created_at: Timestamp,
+    /// The last change of any kind.
+    pub active_at: Timestamp,
+    /// Kept here so that the limit needs no counting.
+    pub live_timers: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionState {
+    Open,
+    Closed,
+}
+
+impl SessionState {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            SessionState::Open => "open",
+            SessionState::Closed => "closed",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [SessionState::Open, SessionState::Closed].into_iter().find(|state| state.as_str() == text)
+    }
+}

@@ -1,0 +1,303 @@
+//! One timer, as a pure state machine.
+//!
+//! Time is kept as a deadline while the timer runs and as a remainder while it is paused, so nothing has to be
+//! corrected afterwards: frozen time cannot drift. `elapsed` is always derived, hence `elapsed + remaining == total`
+//! in every state and at every instant, whatever the clock does.
+//!
+//! Callers settle a timer ([`Timer::settle`]) before they act on it; `decide` refuses to do otherwise.
+
+use crate::{
+    id::ItemId,
+    reject::Reject,
+    time::{Millis, Timestamp},
+};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timer {
+    pub id: ItemId,
+    pub purpose: Purpose,
+    pub total: Millis,
+    pub phase: Phase,
+    /// Why it was last stopped, cancelled, paused or resumed (`stop_reason` to agents).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    pub created_at: Timestamp,
+    /// When an agent last acted on this timer or came back from standing by.
+    pub last_check_at: Timestamp,
+    /// The call that stands by, if one does. A call lost in a crash leaves one whose `until` simply passes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standby: Option<StandBy>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// The agent waits for something and looks again by itself.
+    Waiting(String),
+    /// The agent ends its turn and is woken to do this.
+    Mission(String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum Phase {
+    Running {
+        due: Timestamp,
+        background: bool,
+    },
+    /// `remaining` is frozen; `background` is what it goes back to.
+    Paused {
+        remaining: Millis,
+        until: Timestamp,
+        background: bool,
+    },
+    Completed {
+        at: Timestamp,
+    },
+    Stopped {
+        at: Timestamp,
+        remaining: Millis,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StandBy {
+    pub since: Timestamp,
+    pub until: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    Running,
+    Paused,
+    RunningBackground,
+    Completed,
+    Stopped,
+}
+
+impl Status {
+    pub const ALL: [Status; 5] =
+        [Status::Running, Status::Paused, Status::RunningBackground, Status::Completed, Status::Stopped];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Status::Running => "running",
+            Status::Paused => "paused",
+            Status::RunningBackground => "running_background",
+            Status::Completed => "completed",
+            Status::Stopped => "stopped",
+        }
+    }
+
+    pub const fn is_live(self) -> bool {
+        matches!(self, Status::Running | Status::Paused | Status::RunningBackground)
+    }
+}
+
+/// What time itself did to a timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// The pause was over at `at`; counting went on from that very instant, however late this was noticed.
+    PauseOver {
+        at: Timestamp,
+    },
+    TimeUp {
+        due: Timestamp,
+    },
+}
+
+/// What a continuing `timer` call asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Continuation {
+    /// "This much remains from now."
+    pub total: Option<Millis>,
+    pub timeout: Option<Millis>,
+    pub reason: Option<String>,
+    pub mission: Option<String>,
+}
+
+impl Timer {
+    /// A new timer, and how long the creating call stands by (a mission: not at all).
+    pub fn create(
+        id: ItemId,
+        purpose: Purpose,
+        total: Millis,
+        timeout: Option<Millis>,
+        now: Timestamp,
+    ) -> (Timer, Option<Millis>) {
+        let stand_by = match purpose {
+            Purpose::Waiting(_) => Some(timeout.unwrap_or(total).min(total)),
+            Purpose::Mission(_) => None,
+        };
+        let timer = Timer {
+            id,
+            purpose,
+            total,
+            phase: Phase::Running { due: now.plus(total), background: false },
+            note: None,
+            created_at: now,
+            last_check_at: now,
+            standby: stand_by.map(|length| StandBy { since: now, until: now.plus(length) }),
+        };
+        (timer, stand_by)
+    }
+
+    pub fn status(&self) -> Status {
+        match self.phase {
+            Phase::Running { background: false, .. } => Status::Running,
+            Phase::Running { background: true, .. } => Status::RunningBackground,
+            Phase::Paused { .. } => Status::Paused,
+            Phase::Completed { .. } => Status::Completed,
+            Phase::Stopped { .. } => Status::Stopped,
+        }
+    }
+
+    pub fn is_live(&self) -> bool {
+        self.status().is_live()
+    }
+
+    /// What is left; never more than the total, even when the clock was set back.
+    pub fn remaining(&self, now: Timestamp) -> Millis {
+        match self.phase {
+            Phase::Running { due, .. } => due.since(now).min(self.total),
+            Phase::Paused { remaining, .. } | Phase::Stopped { remaining, .. } => remaining,
+            Phase::Completed { .. } => Millis::ZERO,
+        }
+    }
+
+    pub fn elapsed(&self, now: Timestamp) -> Millis {
+        self.total.minus(self.remaining(now))
+    }
+
+    /// The next instant at which time itself changes this timer.
+    pub fn due(&self) -> Option<Timestamp> {
+        match self.phase {
+            Phase::Running { due, .. } => Some(due),
+            Phase::Paused { until, .. } => Some(until),
+            Phase::Completed { .. } | Phase::Stopped { .. } => None,
+        }
+    }
+
+    pub fn ended_at(&self) -> Option<Timestamp> {
+        match self.phase {
+            Phase::Completed { at } | Phase::Stopped { at, .. } => Some(at),
+            Phase::Running { .. } | Phase::Paused { .. } => None,
+        }
+    }
+
+    /// Lets time act, up to `now`. Nothing happens before a deadline, and nothing happens twice.
+    pub fn settle(&mut self, now: Timestamp) -> Vec<Settled> {
+        let mut done = Vec::new();
+        if let Phase::Paused { remaining, until, background } = self.phase
+            && until <= now
+        {
+            self.phase = Phase::Running { due: until.plus(remaining), background };
+            self.note = Some("pause is over".into());
+            done.push(Settled::PauseOver { at: until });
+        }
+        if let Phase::Running { due, .. } = self.phase
+            && due <= now
+        {
+            self.phase = Phase::Completed { at: now };
+            self.standby = None;
+            done.push(Settled::TimeUp { due });
+        }
+        done
+    }
+
+    /// `timer` with an id. Answers how long this call stands by, if it does.
+    pub fn continue_with(&mut self, ask: Continuation, now: Timestamp) -> Result<Option<Millis>, Reject> {
+        self.must_be_live("continue")?;
+        match (&mut self.purpose, ask.reason, &ask.mission) {
+            (_, Some(_), Some(_)) => return Err(Reject::ReasonAndMission),
+            (Purpose::Mission(_), Some(_), None) => return Err(Reject::MissionTakesNoReason { id: self.id.clone() }),
+            (Purpose::Waiting(_), None, Some(_)) => return Err(Reject::WaitingTakesNoMission { id: self.id.clone() }),
+            (Purpose::Waiting(text), Some(reason), None) => *text = reason,
+            (Purpose::Mission(text), None, Some(mission)) => text.clone_from(mission),
+            (_, None, None) => {}
+        }
+        if let Some(left) = ask.total {
+            self.total = self.elapsed(now).plus(left);
+            match &mut self.phase {
+                Phase::Running { due, .. } => *due = now.plus(left),
+                Phase::Paused { remaining, .. } => *remaining = left,
+                Phase::Completed { .. } | Phase::Stopped { .. } => unreachable!("checked to be live"),
+            }
+        }
+        self.last_check_at = now;
+        let remaining = self.remaining(now);
+        let Phase::Running { background, .. } = &mut self.phase else {
+            return Ok(None); // paused: there is nothing to stand by for yet
+        };
+        let stand_by = match self.purpose {
+            Purpose::Waiting(_) => Some(ask.timeout.unwrap_or(remaining)),
+            // A mission told again is scheduled again; a bare stand-by on one is a wish to wait for it after all.
+            Purpose::Mission(_) if ask.mission.is_some() => None,
+            Purpose::Mission(_) => ask.timeout,
+        }
+        .map(|length| length.min(remaining));
+        if let Some(length) = stand_by {
+            *background = false;
+            self.standby = Some(StandBy { since: now, until: now.plus(length) });
+        }
+        Ok(stand_by)
+    }
+
+    /// The agent stops waiting; the timer goes on in the background.
+    pub fn cancel(&mut self, note: Option<String>, now: Timestamp) -> Result<(), Reject> {
+        self.must_be_live("cancel")?;
+        match &mut self.phase {
+            Phase::Running { background, .. } | Phase::Paused { background, .. } => *background = true,
+            Phase::Completed { .. } | Phase::Stopped { .. } => unreachable!("checked to be live"),
+        }
+        self.acted(note, now);
+        Ok(())
+    }
+
+    pub fn pause(&mut self, length: Millis, note: Option<String>, now: Timestamp) -> Result<(), Reject> {
+        self.must_be_live("pause")?;
+        let background =
+            matches!(self.phase, Phase::Running { background: true, .. } | Phase::Paused { background: true, .. });
+        self.phase = Phase::Paused { remaining: self.remaining(now), until: now.plus(length), background };
+        self.acted(note, now);
+        Ok(())
+    }
+
+    pub fn resume(&mut self, note: Option<String>, now: Timestamp) -> Result<(), Reject> {
+        self.must_be_live("resume")?;
+        let Phase::Paused { remaining, background, .. } = self.phase else {
+            return Err(Reject::NotPaused { id: self.id.clone(), status: self.status() });
+        };
+        self.phase = Phase::Running { due: now.plus(remaining), background };
+        self.acted(note, now);
+        Ok(())
+    }
+
+    pub fn stop(&mut self, note: Option<String>, now: Timestamp) -> Result<(), Reject> {
+        self.must_be_live("stop")?;
+        self.phase = Phase::Stopped { at: now, remaining: self.remaining(now) };
+        self.acted(note, now);
+        Ok(())
+    }
+
+    /// A call came back from standing by.
+    pub fn returned(&mut self, now: Timestamp) {
+        self.last_check_at = now;
+        self.standby = None;
+    }
+
+    fn acted(&mut self, note: Option<String>, now: Timestamp) {
+        self.note = note;
+        self.standby = None;
+        self.last_check_at = now;
+    }
+
+    fn must_be_live(&self, wish: &'static str) -> Result<(), Reject> {
+        if self.is_live() {
+            return Ok(());
+        }
+        Err(Reject::TimerEnded { wish, timer: Box::new(self.clone()) })
+    }
+}

@@ -1,0 +1,56 @@
+//! What can go wrong with a store, in words that say what to do.
+
+use std::path::PathBuf;
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error(
+        "{path} is in use by another Reveille{}; stop it first, or choose another directory with --data-dir",
+        .pid.map(|pid| format!(" (process {pid})")).unwrap_or_default()
+    )]
+    InUse { path: PathBuf, pid: Option<u32> },
+    #[error("{path} is not a Reveille database; move it away or choose another directory with --data-dir")]
+    NotOurs { path: PathBuf },
+    #[error(
+        "{path} was written by a newer Reveille (format {found}, this one knows up to {known}); install the newer version again"
+    )]
+    Newer { path: PathBuf, found: i64, known: i64 },
+    #[error("the database is damaged: {0}. Nothing was changed; restore a backup or look at it with `sqlite3`")]
+    Damaged(String),
+    #[error("the disk is full; nothing was changed. Free some space and try again")]
+    Full,
+    #[error("the database cannot be written: {0}; nothing was changed")]
+    Unwritable(String),
+    #[error("the database failed: {0}")]
+    Failed(String),
+    #[error("the store is closed")]
+    Closed,
+}
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum CommitError {
+    /// Somebody else changed the session first: load and decide again.
+    #[error("the session has changed meanwhile")]
+    Conflict,
+    /// A new item's id is taken: choose another.
+    #[error("the id is taken")]
+    IdTaken,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl StoreError {
+    /// Stable: clients may match on it.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            StoreError::InUse { .. } => "storage_in_use",
+            StoreError::NotOurs { .. } => "storage_not_ours",
+            StoreError::Newer { .. } => "storage_newer",
+            StoreError::Damaged(_) => "storage_damaged",
+            StoreError::Full => "storage_full",
+            StoreError::Unwritable(_) => "storage_unwritable",
+            StoreError::Failed(_) => "storage_failed",
+            StoreError::Closed => "storage_closed",
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Where sessions are kept. A store has one write, [`Store::commit`], and holds no rules: what may be written was
+//! decided before, and a version in the batch says on what state. Every backend passes the same conformance suite
+//! (`tests/conformance.rs`), and random batches must leave them all equal (`tests/differential.rs`).
+
+#![forbid(unsafe_code)]
+
+pub mod error;
+mod feed;
+pub mod memory;
+pub mod query;
+pub mod sqlite;
+
+pub use error::{CommitError, StoreError};
+pub use feed::Feed;
+pub use memory::MemoryStore;
+pub use query::{Committed, Found, HistoryFilter, ItemFilter, Order, Recorded, SessionFilter};
+pub use sqlite::SqliteStore;
+
+use async_trait::async_trait;
+use reveille_core::{Batch, ItemId, Needs, Session, SessionId, Timestamp, command::State};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// How many ended items a session shows besides its live ones ([`reveille_core::command::Select::Recent`]).
+pub const RECENT_ENDED_MAX: usize = 50;
+
+/// Everything is scoped to one server: a store never shows or touches what belongs to another.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    fn server_id(&self) -> &str;
+
+    /// Writes all of the batch, durably, or nothing. Answered only once it would survive a power cut.
+    async fn commit(&self, batch: Batch) -> Result<Arc<Committed>, CommitError>;
+
+    /// The part of one session that a command needs, as of one instant.
+    async fn load(&self, session: &SessionId, needs: Needs) -> Result<State, StoreError>;
+
+    /// The sessions of these items, each with those of the items that exist.
+    async fn load_items(&self, ids: Vec<ItemId>) -> Result<Vec<(SessionId, State)>, StoreError>;
+
+    /// The earliest deadlines, in order.
+    async fn deadlines(&self, limit: usize) -> Result<Vec<(Timestamp, ItemId)>, StoreError>;
+
+    async fn items(&self, filter: ItemFilter) -> Result<Vec<Found>, StoreError>;
+
+    /// Newest first.
+    async fn sessions(&self, filter: SessionFilter) -> Result<Vec<(i64, Session)>, StoreError>;
+
+    async fn history(&self, filter: HistoryFilter) -> Result<Vec<Recorded>, StoreError>;
+
+    /// The durable counters.
+    async fn tallies(&self) -> Result<BTreeMap<String, i64>, StoreError>;
+
+    /// Removes up to `limit` rows of each kind that ended before `before`; how many were removed. Live items,
+    /// undelivered messages of open sessions and the newest history entry always stay.
+    async fn purge(&self, before: Timestamp, limit: usize) -> Result<usize, StoreError>;
+
+    /// What is committed from now on.
+    fn feed(&self) -> Feed;
+
+    /// Finishes what was begun and lets go of the files.
+    async fn close(&self);
+}

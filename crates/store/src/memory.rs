@@ -1,0 +1,300 @@
+//! The reference: the same contract on plain maps, short enough to be seen to be right. Durable it is not.
+
+use crate::{
+    CommitError, Committed, Feed, Found, HistoryFilter, ItemFilter, Order, RECENT_ENDED_MAX, Recorded, SessionFilter,
+    Store, StoreError, feed::Listeners,
+};
+use async_trait::async_trait;
+use reveille_core::{
+    Batch, Item, ItemId, ItemWrite, Message, MessageWrite, Needs, RequestKey, Session, SessionId, Timestamp,
+    command::{Select, State},
+    session::SessionState,
+};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+pub struct MemoryStore {
+    server_id: String,
+    listeners: Listeners,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    sessions: BTreeMap<i64, Session>,
+    items: BTreeMap<i64, StoredItem>,
+    messages: BTreeMap<i64, (SessionId, Message)>,
+    history: BTreeMap<i64, Recorded>,
+    tallies: BTreeMap<String, i64>,
+    last: i64,
+    last_seq: i64,
+}
+
+struct StoredItem {
+    session: SessionId,
+    item: Item,
+    key: Option<RequestKey>,
+}
+
+impl MemoryStore {
+    pub fn new(server_id: &str) -> Self {
+        Self { server_id: server_id.to_owned(), listeners: Listeners::default(), inner: Mutex::default() }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn number(&mut self) -> i64 {
+        self.last += 1;
+        self.last
+    }
+
+    fn session(&self, id: &SessionId) -> Option<(i64, &Session)> {
+        self.sessions.iter().find(|(_, session)| session.id == *id).map(|(num, session)| (*num, session))
+    }
+
+    fn apply(&mut self, batch: &Batch) -> Result<i64, CommitError> {
+        let found = self.session(&batch.session.id).map(|(num, session)| (num, session.version));
+        if found.map(|(_, version)| version) != batch.expected {
+            return Err(CommitError::Conflict);
+        }
+        for write in &batch.items {
+            if let ItemWrite::Insert { item, .. } = write
+                && self.items.values().any(|stored| stored.item.id() == item.id())
+            {
+                return Err(CommitError::IdTaken);
+            }
+        }
+        let num = found.map_or_else(|| self.number(), |(num, _)| num);
+        self.sessions.insert(num, batch.session.clone());
+        for write in &batch.items {
+            self.write_item(&batch.session.id, write);
+        }
+        for write in &batch.messages {
+            self.write_message(&batch.session.id, write);
+        }
+        let first_seq = self.last_seq + 1;
+        for (entry, seq) in batch.history.iter().zip(first_seq..) {
+            let recorded = Recorded { seq, session: batch.session.id.clone(), entry: entry.clone() };
+            self.history.insert(seq, recorded);
+        }
+        self.last_seq += batch.history.len() as i64;
+        for tally in &batch.tallies {
+            *self.tallies.entry(tally.name.to_owned()).or_default() += tally.by;
+        }
+        Ok(first_seq)
+    }
+
+    fn write_item(&mut self, session: &SessionId, write: &ItemWrite) {
+        match write {
+            ItemWrite::Insert { item, key } => {
+                let number = self.number();
+                let stored = StoredItem { session: session.clone(), item: item.clone(), key: key.clone() };
+                self.items.insert(number, stored);
+            }
+            ItemWrite::Update(item) => {
+                if let Some(stored) = self.items.values_mut().find(|stored| stored.item.id() == item.id()) {
+                    stored.item = item.clone();
+                }
+            }
+        }
+    }
+
+    fn write_message(&mut self, session: &SessionId, write: &MessageWrite) {
+        match write {
+            MessageWrite::Insert(message) => {
+                let number = self.number();
+                self.messages.insert(number, (session.clone(), message.clone()));
+            }
+            MessageWrite::Update(message) => {
+                let kept = self
+                    .messages
+                    .values_mut()
+                    .find(|(owner, kept)| owner == session && kept.id == message.id && kept.delivered.is_none());
+                if let Some((_, kept)) = kept {
+                    *kept = message.clone();
+                }
+            }
+        }
+    }
+
+    fn load(&self, id: &SessionId, needs: &Needs) -> State {
+        let Some((_, session)) = self.session(id) else { return State::default() };
+        let own = || self.items.values().filter(|stored| stored.session == *id);
+        let live = || own().filter(|stored| stored.item.ended_at().is_none()).map(|stored| stored.item.clone());
+        let items = match &needs.items {
+            Select::None => Vec::new(),
+            Select::Ids(ids) => ids
+                .iter()
+                .filter_map(|id| own().find(|stored| stored.item.id() == id))
+                .map(|stored| stored.item.clone())
+                .collect(),
+            Select::Live => live().collect(),
+            Select::Recent => {
+                let mut ended: Vec<&StoredItem> = own().filter(|stored| stored.item.ended_at().is_some()).collect();
+                ended.reverse();
+                ended.sort_by_key(|stored| std::cmp::Reverse(stored.item.ended_at()));
+                live().chain(ended.into_iter().take(RECENT_ENDED_MAX).map(|stored| stored.item.clone())).collect()
+            }
+        };
+        let pending = |(owner, message): &&(SessionId, Message)| owner == id && message.delivered.is_none();
+        let inbox = match needs.inbox {
+            true => self.messages.values().filter(pending).map(|(_, message)| message.clone()).collect(),
+            false => Vec::new(),
+        };
+        let keyed = needs.key.as_ref().and_then(|wanted| {
+            own().find_map(|stored| {
+                let key = stored.key.as_ref().filter(|key| key.key == *wanted)?;
+                Some((stored.item.clone(), key.clone()))
+            })
+        });
+        State { session: Some(session.clone()), items, inbox, keyed }
+    }
+
+    fn purge(&mut self, before: Timestamp, limit: usize) -> usize {
+        let old = |at: Option<Timestamp>| at.is_some_and(|at| at < before);
+        let closed: Vec<SessionId> = self
+            .sessions
+            .values()
+            .filter(|session| session.state == SessionState::Closed && session.active_at < before)
+            .map(|session| session.id.clone())
+            .collect();
+        let newest = self.last_seq;
+        let removed = take(&mut self.items, limit, |_, stored| old(stored.item.ended_at()))
+            + take(&mut self.messages, limit, |_, (owner, message)| match &message.delivered {
+                Some(delivered) => delivered.at < before,
+                None => closed.contains(owner),
+            })
+            + take(&mut self.history, limit, |seq, recorded| seq != newest && recorded.entry.at < before);
+        let (items, messages, history) = (&self.items, &self.messages, &self.history);
+        removed
+            + take(&mut self.sessions, limit, |_, session| {
+                session.active_at < before
+                    && !items.values().any(|stored| stored.session == session.id)
+                    && !messages.values().any(|(owner, _)| *owner == session.id)
+                    && !history.values().any(|recorded| recorded.session == session.id)
+            })
+    }
+}
+
+fn take<T>(map: &mut BTreeMap<i64, T>, limit: usize, is_old: impl Fn(i64, &T) -> bool) -> usize {
+    let old: Vec<i64> = map.iter().filter(|(key, row)| is_old(**key, row)).map(|(key, _)| *key).take(limit).collect();
+    old.iter().for_each(|key| {
+        map.remove(key);
+    });
+    old.len()
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    fn server_id(&self) -> &str {
+        &self.server_id
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Arc<Committed>, CommitError> {
+        let mut inner = self.inner();
+        let first_seq = inner.apply(&batch)?;
+        let committed = Arc::new(Committed { batch, first_seq });
+        // Told under the lock: the feed has the order of the commits.
+        self.listeners.tell(&committed);
+        Ok(committed)
+    }
+
+    async fn load(&self, session: &SessionId, needs: Needs) -> Result<State, StoreError> {
+        Ok(self.inner().load(session, &needs))
+    }
+
+    async fn load_items(&self, ids: Vec<ItemId>) -> Result<Vec<(SessionId, State)>, StoreError> {
+        let inner = self.inner();
+        let mut states: Vec<(SessionId, State)> = Vec::new();
+        for id in &ids {
+            let Some(stored) = inner.items.values().find(|stored| stored.item.id() == id) else { continue };
+            let at = states.iter().position(|(owner, _)| *owner == stored.session).unwrap_or_else(|| {
+                states.push((stored.session.clone(), inner.load(&stored.session, &Needs::default())));
+                states.len() - 1
+            });
+            states[at].1.items.push(stored.item.clone());
+        }
+        Ok(states)
+    }
+
+    async fn deadlines(&self, limit: usize) -> Result<Vec<(Timestamp, ItemId)>, StoreError> {
+        let inner = self.inner();
+        let mut all: Vec<(Timestamp, ItemId)> = inner
+            .items
+            .values()
+            .filter_map(|stored| stored.item.due().map(|due| (due, stored.item.id().clone())))
+            .collect();
+        all.sort_by_key(|(due, _)| *due);
+        all.truncate(limit);
+        Ok(all)
+    }
+
+    async fn items(&self, filter: ItemFilter) -> Result<Vec<Found>, StoreError> {
+        let inner = self.inner();
+        let mut found: Vec<Found> = inner
+            .items
+            .iter()
+            .filter(|(seq, stored)| {
+                filter.id.as_ref().is_none_or(|id| stored.item.id().as_str() == id)
+                    && filter.session.as_ref().is_none_or(|session| stored.session == *session)
+                    && (filter.statuses.is_empty()
+                        || filter.statuses.iter().any(|wanted| wanted == stored.item.status()))
+                    && filter.after.is_none_or(|after| **seq < after)
+                    && (filter.order == Order::Newest || stored.item.due().is_some())
+            })
+            .map(|(seq, stored)| Found { seq: *seq, session: stored.session.clone(), item: stored.item.clone() })
+            .collect();
+        match filter.order {
+            Order::Newest => found.reverse(),
+            Order::Soonest => found.sort_by_key(|found| found.item.due()),
+        }
+        found.truncate(filter.limit);
+        Ok(found)
+    }
+
+    async fn sessions(&self, filter: SessionFilter) -> Result<Vec<(i64, Session)>, StoreError> {
+        let inner = self.inner();
+        let newest = inner.sessions.range(..filter.after.unwrap_or(i64::MAX)).rev();
+        Ok(newest.take(filter.limit).map(|(num, session)| (*num, session.clone())).collect())
+    }
+
+    async fn history(&self, filter: HistoryFilter) -> Result<Vec<Recorded>, StoreError> {
+        let inner = self.inner();
+        let mut found: Vec<Recorded> = inner
+            .history
+            .values()
+            .filter(|recorded| {
+                filter.session.as_ref().is_none_or(|session| recorded.session == *session)
+                    && filter.subject.as_ref().is_none_or(|subject| *recorded.entry.subject == **subject)
+                    && filter.after.is_none_or(|after| recorded.seq > after)
+                    && filter.before.is_none_or(|before| recorded.seq < before)
+            })
+            .cloned()
+            .collect();
+        if filter.after.is_none() {
+            found.reverse();
+        }
+        found.truncate(filter.limit);
+        Ok(found)
+    }
+
+    async fn tallies(&self) -> Result<BTreeMap<String, i64>, StoreError> {
+        Ok(self.inner().tallies.clone())
+    }
+
+    async fn purge(&self, before: Timestamp, limit: usize) -> Result<usize, StoreError> {
+        Ok(self.inner().purge(before, limit))
+    }
+
+    fn feed(&self) -> Feed {
+        self.listeners.add()
+    }
+
+    async fn close(&self) {}
+}

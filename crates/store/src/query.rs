@@ -1,0 +1,76 @@
+//! What can be asked of a store besides loading a session for a decision.
+
+use reveille_core::{Batch, HistoryEntry, Item, SessionId};
+
+/// A batch as it was committed: its history entries have the numbers `first_seq..`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Committed {
+    pub batch: Batch,
+    pub first_seq: i64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// By creation, latest first.
+    #[default]
+    Newest,
+    /// By deadline; only what has one.
+    Soonest,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct ItemFilter {
+    pub id: Option<String>,
+    pub session: Option<SessionId>,
+    /// Empty: any.
+    pub statuses: Vec<String>,
+    pub order: Order,
+    /// Continue after this [`Found::seq`] (with [`Order::Newest`]).
+    pub after: Option<i64>,
+    pub limit: usize,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// Order of creation.
+    pub seq: i64,
+    pub session: SessionId,
+    pub item: Item,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct SessionFilter {
+    /// Continue after this number.
+    pub after: Option<i64>,
+    pub limit: usize,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct HistoryFilter {
+    pub session: Option<SessionId>,
+    /// Id of a timer or message.
+    pub subject: Option<String>,
+    /// Only entries after this number, oldest first.
+    pub after: Option<i64>,
+    /// Only entries before this number. Without `after`: newest first.
+    pub before: Option<i64>,
+    pub limit: usize,
+}
+
+/// A history entry as it is kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recorded {
+    pub seq: i64,
+    pub session: SessionId,
+    pub entry: HistoryEntry,
+}
+
+impl Committed {
+    pub fn recorded(&self) -> impl Iterator<Item = Recorded> + '_ {
+        self.batch.history.iter().zip(self.first_seq..).map(|(entry, seq)| Recorded {
+            seq,
+            session: self.batch.session.id.clone(),
+            entry: entry.clone(),
+        })
+    }
+}

@@ -1,0 +1,75 @@
+-- Times are milliseconds since 1970, UTC. One row of `servers` is one logical Reveille; several may share a database.
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE servers (num INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE);
+
+-- `version` fences every write to anything in the session.
+CREATE TABLE sessions (
+    num INTEGER PRIMARY KEY,
+    server INTEGER NOT NULL REFERENCES servers (num),
+    name TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    active_at INTEGER NOT NULL,
+    live_timers INTEGER NOT NULL,
+    UNIQUE (server, name)
+);
+
+-- Everything that has a deadline. `body` is JSON; the other columns are what the queries need of it.
+CREATE TABLE items (
+    seq INTEGER PRIMARY KEY,
+    server INTEGER NOT NULL,
+    session INTEGER NOT NULL REFERENCES sessions (num),
+    id TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    status TEXT NOT NULL,
+    due INTEGER,
+    ended INTEGER,
+    request_key TEXT,
+    request_print TEXT,
+    body TEXT NOT NULL
+);
+CREATE UNIQUE INDEX items_id ON items (server, id);
+CREATE INDEX items_due ON items (server, due) WHERE due IS NOT NULL;
+CREATE INDEX items_session ON items (session, ended);
+CREATE INDEX items_ended ON items (server, ended) WHERE ended IS NOT NULL;
+CREATE UNIQUE INDEX items_request ON items (session, request_key) WHERE request_key IS NOT NULL;
+
+-- The inbox. Undelivered rows wait; `lease` is the right to deliver them until `leased_until`.
+CREATE TABLE messages (
+    seq INTEGER PRIMARY KEY,
+    server INTEGER NOT NULL,
+    session INTEGER NOT NULL REFERENCES sessions (num),
+    id TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    text TEXT NOT NULL,
+    source TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    lease TEXT,
+    leased_until INTEGER,
+    delivered_at INTEGER,
+    channel TEXT
+);
+CREATE INDEX messages_pending ON messages (session) WHERE delivered_at IS NULL;
+CREATE INDEX messages_delivered ON messages (server, delivered_at) WHERE delivered_at IS NOT NULL;
+
+-- One row per change; `seq` is also the event id that clients resume from, so the newest row is never removed.
+CREATE TABLE history (
+    seq INTEGER PRIMARY KEY,
+    server INTEGER NOT NULL,
+    session INTEGER NOT NULL,
+    session_name TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    event TEXT NOT NULL,
+    data TEXT
+);
+CREATE INDEX history_session ON history (session);
+
+CREATE TABLE tallies (
+    server INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    value INTEGER NOT NULL,
+    PRIMARY KEY (server, name)
+) WITHOUT ROWID;

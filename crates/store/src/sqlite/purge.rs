@@ -1,0 +1,62 @@
+//! Retention. Finding the rows is a read; only the short deletes by key hold the writer.
+
+use rusqlite::{Connection, Result, params};
+
+/// Numbers of the rows to remove, per table.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Expired {
+    items: Vec<i64>,
+    messages: Vec<i64>,
+    history: Vec<i64>,
+    sessions: Vec<i64>,
+}
+
+impl Expired {
+    pub fn len(&self) -> usize {
+        self.items.len() + self.messages.len() + self.history.len() + self.sessions.len()
+    }
+}
+
+pub fn find(connection: &Connection, server: i64, before: i64, limit: usize) -> Result<Expired> {
+    let find = |sql: &str| -> Result<Vec<i64>> {
+        connection.prepare_cached(sql)?.query_map(params![server, before, limit as i64], |row| row.get(0))?.collect()
+    };
+    Ok(Expired {
+        items: find("SELECT seq FROM items WHERE server = ?1 AND ended < ?2 ORDER BY ended LIMIT ?3")?,
+        messages: find(
+            "SELECT seq FROM messages WHERE server = ?1 AND delivered_at < ?2
+             UNION ALL
+             SELECT m.seq FROM sessions s JOIN messages m ON m.session = s.num AND m.delivered_at IS NULL
+             WHERE s.server = ?1 AND s.state = 'closed' AND s.active_at < ?2
+             LIMIT ?3",
+        )?,
+        // Entries are numbered in the order of time, so the old ones come first and the scan ends at a young one.
+        history: find(
+            "SELECT seq FROM (SELECT seq, at FROM history WHERE server = ?1 ORDER BY seq LIMIT ?3)
+             WHERE at < ?2 AND seq < (SELECT max(seq) FROM history)",
+        )?,
+        sessions: find(
+            "SELECT num FROM sessions s WHERE server = ?1 AND active_at < ?2
+             AND NOT EXISTS (SELECT 1 FROM items WHERE session = s.num)
+             AND NOT EXISTS (SELECT 1 FROM messages WHERE session = s.num AND delivered_at IS NULL)
+             AND NOT EXISTS (SELECT 1 FROM history WHERE session = s.num) LIMIT ?3",
+        )?,
+    })
+}
+
+/// Looks again at what could have changed since it was found: a session may have come back to life.
+pub fn remove(connection: &Connection, expired: &Expired) -> Result<usize> {
+    let remove = |sql: &str, keys: &[i64]| -> Result<usize> {
+        let mut statement = connection.prepare_cached(sql)?;
+        keys.iter().try_fold(0, |sum, key| Ok(sum + statement.execute([key])?))
+    };
+    Ok(remove("DELETE FROM items WHERE seq = ?1 AND ended IS NOT NULL", &expired.items)?
+        + remove("DELETE FROM messages WHERE seq = ?1", &expired.messages)?
+        + remove("DELETE FROM history WHERE seq = ?1", &expired.history)?
+        + remove(
+            "DELETE FROM sessions WHERE num = ?1 AND NOT EXISTS (SELECT 1 FROM items WHERE session = ?1)
+             AND NOT EXISTS (SELECT 1 FROM messages WHERE session = ?1)
+             AND NOT EXISTS (SELECT 1 FROM history WHERE session = ?1)",
+            &expired.sessions,
+        )?)
+}

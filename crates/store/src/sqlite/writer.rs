@@ -1,0 +1,202 @@
+//! The one thread that writes. Group commit: whatever has queued up while the last transaction was made durable goes
+//! into the next one, and each caller is answered only after the commit that holds its batch. Nobody waits for a group
+//! to fill, so a lone caller pays for one commit and a thousand share one.
+
+use super::{
+    failed,
+    purge::{self, Expired},
+    write::{self, Applied},
+};
+use crate::{CommitError, Committed, StoreError, feed::Listeners};
+use reveille_core::Batch;
+use rusqlite::{Connection, ErrorCode};
+use std::{
+    collections::HashMap,
+    fs::File,
+    path::PathBuf,
+    sync::{Arc, mpsc},
+    thread,
+};
+use tokio::sync::oneshot;
+
+/// Most batches in one transaction; bounds the time a batch can wait for others' work.
+const GROUP_BATCHES_MAX: usize = 1024;
+/// The log is written back into the database in the background from this size on …
+const WAL_BYTES_CHECKPOINT: u64 = 4 << 20;
+/// … and by the writer itself, which then waits, from this size on: the log must not grow without end.
+const WAL_BYTES_MAX: u64 = 64 << 20;
+
+pub type Answer = oneshot::Sender<Result<Arc<Committed>, CommitError>>;
+
+pub enum Job {
+    Commit { batch: Box<Batch>, answer: Answer },
+    Purge { expired: Expired, answer: oneshot::Sender<Result<usize, StoreError>> },
+    Close { done: oneshot::Sender<()> },
+}
+
+pub struct Writer {
+    pub connection: Connection,
+    pub server: i64,
+    pub next_seq: i64,
+    pub wal: PathBuf,
+    /// Writes the log back into the database while this thread goes on committing.
+    pub checkpointer: mpsc::SyncSender<()>,
+    pub listeners: Arc<Listeners>,
+    /// A commit whose durability is unknown: nothing may be written after it, or an answer could be a lie.
+    pub broken: Option<StoreError>,
+    /// Held as long as this thread may write, so that no second process does.
+    pub _lock: File,
+}
+
+impl Writer {
+    pub fn start(self, jobs: mpsc::Receiver<Job>) -> Result<thread::JoinHandle<()>, StoreError> {
+        thread::Builder::new()
+            .name("sqlite-writer".into())
+            .spawn(move || self.serve(&jobs))
+            .map_err(|error| StoreError::Failed(error.to_string()))
+    }
+
+    fn serve(mut self, jobs: &mpsc::Receiver<Job>) {
+        let mut closing = None;
+        while closing.is_none() {
+            let Ok(first) = jobs.recv() else { break };
+            let mut group = Vec::new();
+            for job in std::iter::once(first).chain(jobs.try_iter().take(GROUP_BATCHES_MAX - 1)) {
+                match job {
+                    Job::Commit { batch, answer } => group.push((*batch, answer)),
+                    Job::Purge { expired, answer } => {
+                        let _ = answer.send(self.purge(&expired));
+                    }
+                    Job::Close { done } => {
+                        closing = Some(done);
+                        break;
+                    }
+                }
+            }
+            self.commit(group);
+            self.checkpoint_if_large();
+        }
+        let _ = self.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
+        drop(self);
+        if let Some(done) = closing {
+            let _ = done.send(());
+        }
+    }
+
+    /// Commits the group in one transaction, or, if one of its batches cannot be written at all, each alone.
+    fn commit(&mut self, group: Vec<(Batch, Answer)>) {
+        if group.is_empty() {
+            return;
+        }
+        if let Some(error) = &self.broken {
+            for (_, answer) in group {
+                let _ = answer.send(Err(error.clone().into()));
+            }
+            return;
+        }
+        match self.transact(&group) {
+            Ok(applied) => self.answer(group, applied),
+            Err(_) if group.len() > 1 && self.broken.is_none() => {
+                for alone in group {
+                    self.commit(vec![alone]);
+                }
+            }
+            Err(error) => {
+                for (_, answer) in group {
+                    let _ = answer.send(Err(error.clone()));
+                }
+            }
+        }
+    }
+
+    fn transact(&mut self, group: &[(Batch, Answer)]) -> Result<Vec<Applied>, CommitError> {
+        let result = self.apply_all(group);
+        if result.is_err() && !self.connection.is_autocommit() && self.connection.execute_batch("ROLLBACK").is_err() {
+            self.broken = Some(StoreError::Failed("a failed change could not be undone; restart Reveille".into()));
+        }
+        result
+    }
+
+    fn apply_all(&mut self, group: &[(Batch, Answer)]) -> Result<Vec<Applied>, CommitError> {
+        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
+        let mut seq = self.next_seq;
+        let mut tallies: HashMap<&str, i64> = HashMap::new();
+        let mut applied = Vec::with_capacity(group.len());
+        for (batch, _) in group {
+            let one = write::apply(&self.connection, self.server, batch, seq).map_err(refused)?;
+            if one == Applied::Yes {
+                seq += batch.history.len() as i64;
+                batch.tallies.iter().for_each(|tally| *tallies.entry(tally.name).or_default() += tally.by);
+            }
+            applied.push(one);
+        }
+        for (name, by) in tallies {
+            write::add_tally(&self.connection, self.server, name, by).map_err(failed)?;
+        }
+        if let Err(error) = self.connection.execute_batch("COMMIT") {
+            let error = failed(error);
+            // A full disk is refused before anything counts; any other failure to make it durable leaves unknown
+            // what the disk holds.
+            if !matches!(error, StoreError::Full | StoreError::Unwritable(_)) {
+                self.broken = Some(error.clone());
+            }
+            return Err(error.into());
+        }
+        Ok(applied)
+    }
+
+    fn answer(&mut self, group: Vec<(Batch, Answer)>, applied: Vec<Applied>) {
+        for ((batch, answer), applied) in group.into_iter().zip(applied) {
+            let result = match applied {
+                Applied::Conflict => Err(CommitError::Conflict),
+                Applied::Yes => {
+                    let first_seq = self.next_seq;
+                    self.next_seq += batch.history.len() as i64;
+                    let committed = Arc::new(Committed { batch, first_seq });
+                    self.listeners.tell(&committed);
+                    Ok(committed)
+                }
+            };
+            // A caller that went away has its change all the same.
+            let _ = answer.send(result);
+        }
+    }
+
+    fn purge(&mut self, expired: &Expired) -> Result<usize, StoreError> {
+        let tx = self.connection.transaction().map_err(failed)?;
+        let removed = purge::remove(&tx, expired).map_err(failed)?;
+        tx.commit().map_err(failed)?;
+        Ok(removed)
+    }
+
+    fn checkpoint_if_large(&mut self) {
+        let bytes = std::fs::metadata(&self.wal).map_or(0, |meta| meta.len());
+        if bytes > WAL_BYTES_MAX {
+            let _ = self.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
+        } else if bytes > WAL_BYTES_CHECKPOINT {
+            // Full: one is already on its way.
+            let _ = self.checkpointer.try_send(());
+        }
+    }
+}
+
+/// A thread that copies the log back into the database whenever it is told to.
+pub fn checkpointer(connection: Connection) -> Result<mpsc::SyncSender<()>, StoreError> {
+    let (sender, wishes) = mpsc::sync_channel::<()>(1);
+    thread::Builder::new()
+        .name("sqlite-checkpointer".into())
+        .spawn(move || {
+            while wishes.recv().is_ok() {
+                let _ = connection.execute_batch("PRAGMA wal_checkpoint(PASSIVE)");
+            }
+        })
+        .map_err(|error| StoreError::Failed(error.to_string()))?;
+    Ok(sender)
+}
+
+fn refused(error: rusqlite::Error) -> CommitError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::ConstraintViolation) => CommitError::IdTaken,
+        _ => failed(error).into(),
+    }
+}

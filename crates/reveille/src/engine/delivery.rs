@@ -1,0 +1,100 @@
+//! After the reply: what was really delivered is committed, everything else goes back into the inbox.
+
+use super::{Engine, EngineError};
+use reveille_core::{Call, Command, ItemId, LeaseId, Millis, SessionId};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+use tokio::{sync::mpsc, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+/// Chores carried out at once; more wait their turn.
+const CHORES_AT_ONCE_MAX: usize = 64;
+/// Tries before a chore is given up. A lease that could not be settled runs out by itself.
+const TRIES_MAX: u32 = 5;
+const RETRY: Millis = Millis::from_secs(1);
+
+/// Leased messages on their way out. Whoever writes the reply confirms it; dropped unconfirmed, they are released.
+#[derive(Debug)]
+pub struct Delivery {
+    session: SessionId,
+    lease: LeaseId,
+    channel: &'static str,
+    chores: mpsc::UnboundedSender<Chore>,
+    confirmed: AtomicBool,
+}
+
+/// What is left to do when a reply has gone out, or has not.
+#[derive(Debug)]
+pub enum Chore {
+    Commit { session: SessionId, lease: LeaseId, channel: &'static str },
+    Release { session: SessionId, lease: LeaseId },
+    Left { session: SessionId, id: ItemId, slept: Millis },
+}
+
+impl Delivery {
+    pub(super) fn new(
+        session: SessionId,
+        lease: LeaseId,
+        channel: &'static str,
+        chores: mpsc::UnboundedSender<Chore>,
+    ) -> Self {
+        Self { session, lease, channel, chores, confirmed: AtomicBool::new(false) }
+    }
+
+    /// The reply was written. Once is enough, however many held it.
+    pub fn confirm(&self) {
+        if !self.confirmed.swap(true, Ordering::AcqRel) {
+            let (session, lease) = (self.session.clone(), self.lease.clone());
+            let _ = self.chores.send(Chore::Commit { session, lease, channel: self.channel });
+        }
+    }
+}
+
+impl Drop for Delivery {
+    fn drop(&mut self) {
+        if !self.confirmed.load(Ordering::Acquire) {
+            let (session, lease) = (self.session.clone(), self.lease.clone());
+            let _ = self.chores.send(Chore::Release { session, lease });
+        }
+    }
+}
+
+pub async fn run(engine: Arc<Engine>, mut chores: mpsc::UnboundedReceiver<Chore>, stop: CancellationToken) {
+    let mut running = JoinSet::new();
+    while let Some(Some(chore)) = stop.run_until_cancelled(chores.recv()).await {
+        while running.len() >= CHORES_AT_ONCE_MAX {
+            running.join_next().await;
+        }
+        while running.try_join_next().is_some() {}
+        let engine = engine.clone();
+        running.spawn(async move { engine.do_chore(chore).await });
+    }
+    // Replies that went out just before the end are committed still.
+    while let Ok(chore) = chores.try_recv() {
+        engine.do_chore(chore).await;
+    }
+    while running.join_next().await.is_some() {}
+}
+
+impl Engine {
+    async fn do_chore(&self, chore: Chore) {
+        let (session, command) = match chore {
+            Chore::Commit { session, lease, channel } => {
+                (session, Command::CommitLease { lease, channel: channel.to_owned() })
+            }
+            Chore::Release { session, lease } => (session, Command::ReleaseLease { lease }),
+            Chore::Left { session, id, slept } => (session, Command::Return { id, slept }),
+        };
+        for attempt in 1..=TRIES_MAX {
+            match self.execute(&session, Call::new(command.clone())).await {
+                Ok(_) | Err(EngineError::Reject(_)) => return,
+                Err(error) if attempt == TRIES_MAX => {
+                    tracing::warn!(%error, %session, ?command, "given up; a lease runs out by itself");
+                }
+                Err(_) => self.clock.sleep(RETRY).await,
+            }
+        }
+    }
+}

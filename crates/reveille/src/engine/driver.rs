@@ -1,0 +1,170 @@
+//! Sleeps to the next deadline and proposes what has come. One sleep, no polling: between deadlines this task does
+//! nothing at all, but for a look at the whole agenda once a minute as a safety net.
+
+use super::{Engine, EngineError};
+use reveille_core::{Agenda, ItemId, Millis, Timestamp};
+use reveille_store::{Committed, Feed, StoreError};
+use std::sync::Arc;
+use tokio::{
+    sync::mpsc,
+    task::{JoinError, JoinSet},
+};
+use tokio_util::sync::CancellationToken;
+
+/// Items fired in one go: enough to fill a group commit, few enough that the first need not wait for the last.
+const FIRE_CHUNK: usize = 512;
+/// While one chunk is made durable the next is loaded and decided.
+const CHUNKS_IN_FLIGHT_MAX: usize = 3;
+/// Commits learned of at once.
+const FEED_CHUNK: usize = 256;
+/// After a failure (full disk, lost database): how long until the next try.
+const RETRY: Millis = Millis::from_secs(1);
+/// Old rows removed in one go.
+const PURGE_ROWS: usize = 500;
+const PURGE_EVERY: Millis = Millis::from_secs(600);
+
+type Fire = (Vec<ItemId>, Result<(), (EngineError, Vec<ItemId>)>);
+
+pub async fn run(engine: Arc<Engine>, feed: Feed, stop: CancellationToken) {
+    let mut driver = Driver {
+        agenda: Agenda::new(engine.settings.window_max),
+        looked_at: engine.now(),
+        rescan_at: engine.now(),
+        purge_at: engine.now(),
+        firing: JoinSet::new(),
+        engine,
+        feed,
+    };
+    stop.run_until_cancelled(driver.run()).await;
+    // What was begun is finished; what is due now is due at the next start as well.
+    while driver.firing.join_next().await.is_some() {}
+}
+
+struct Driver {
+    engine: Arc<Engine>,
+    feed: Feed,
+    agenda: Agenda,
+    firing: JoinSet<Fire>,
+    looked_at: Timestamp,
+    rescan_at: Timestamp,
+    purge_at: Timestamp,
+}
+
+impl Driver {
+    async fn run(&mut self) {
+        let mut committed = Vec::with_capacity(FEED_CHUNK);
+        loop {
+            self.look().await;
+            let wake = self.engine.clock.sleep_until(self.wake_at());
+            tokio::select! {
+                biased;
+                Some(done) = self.firing.join_next() => self.settle(done),
+                count = next(&mut self.feed, &mut committed) => {
+                    if count == 0 {
+                        return; // the store is closed
+                    }
+                    self.learn(&mut committed);
+                }
+                () = wake => {}
+            }
+        }
+    }
+
+    /// Fires what is due and keeps the window filled.
+    async fn look(&mut self) {
+        let now = self.engine.now();
+        if now < self.looked_at {
+            // The clock was set back: waits that were counted from the old time begin anew.
+            (self.rescan_at, self.purge_at) = (now, now);
+        }
+        self.looked_at = now;
+        let rescan = now >= self.rescan_at && self.agenda.may_refill();
+        if rescan || self.agenda.needs_page() {
+            let again_in = match self.refill().await {
+                Ok(()) => self.engine.settings.rescan,
+                Err(error) => {
+                    tracing::warn!(%error, "the next deadlines cannot be read; trying again");
+                    RETRY
+                }
+            };
+            self.rescan_at = now.plus(again_in);
+        }
+        while self.firing.len() < CHUNKS_IN_FLIGHT_MAX {
+            let ids = self.agenda.take_due(now, FIRE_CHUNK);
+            if ids.is_empty() {
+                break;
+            }
+            let engine = self.engine.clone();
+            self.firing.spawn(async move { (ids.clone(), engine.fire(ids).await) });
+        }
+        if now >= self.purge_at {
+            self.purge_at = now.plus(PURGE_EVERY);
+            let engine = self.engine.clone();
+            self.firing.spawn(async move {
+                engine.purge().await;
+                (Vec::new(), Ok(()))
+            });
+        }
+    }
+
+    fn wake_at(&self) -> Timestamp {
+        let due = if self.firing.len() < CHUNKS_IN_FLIGHT_MAX { self.agenda.next() } else { None };
+        let idle = self.rescan_at.min(self.purge_at);
+        // With chunks in flight a rescan has to wait for them, and their end wakes this task anyway.
+        let idle = if self.agenda.may_refill() { idle } else { Timestamp::from_millis(i64::MAX) };
+        due.map_or(idle, |due| due.min(idle))
+    }
+
+    async fn refill(&mut self) -> Result<(), StoreError> {
+        let page = self.engine.store.deadlines(self.agenda.page_size()).await?;
+        self.agenda.refill(page);
+        Ok(())
+    }
+
+    fn settle(&mut self, done: Result<Fire, JoinError>) {
+        match done {
+            Ok((ids, Ok(()))) => self.agenda.settled(&ids),
+            Ok((ids, Err((error, left)))) => {
+                tracing::warn!(%error, count = left.len(), "deadlines could not be acted on; trying again");
+                self.engine.metrics.fire_failures.inc_by(left.len() as u64);
+                self.agenda.settled(&ids[..ids.len() - left.len()]);
+                self.agenda.postpone(&left, self.engine.now().plus(RETRY));
+            }
+            Err(error) => {
+                // A panic in deciding: a bug, but not a reason to forget anybody's deadline.
+                tracing::error!(%error, "firing failed; everything is looked at again");
+                self.agenda = Agenda::new(self.engine.settings.window_max);
+                self.rescan_at = self.engine.now().plus(RETRY);
+            }
+        }
+    }
+
+    fn learn(&mut self, committed: &mut Vec<Arc<Committed>>) {
+        for committed in committed.drain(..) {
+            for write in &committed.batch.items {
+                self.agenda.learn(write.item().id(), write.item().due());
+            }
+        }
+    }
+}
+
+async fn next(feed: &mut mpsc::UnboundedReceiver<Arc<Committed>>, into: &mut Vec<Arc<Committed>>) -> usize {
+    feed.recv_many(into, FEED_CHUNK).await
+}
+
+impl Engine {
+    /// Removes what retention no longer keeps, in small steps between the other work.
+    async fn purge(&self) {
+        let before = self.now().minus(self.settings.retention);
+        loop {
+            match self.store.purge(before, PURGE_ROWS).await {
+                Ok(0) => return,
+                Ok(_) => tokio::task::yield_now().await,
+                Err(error) => {
+                    tracing::warn!(%error, "old rows could not be removed; trying again later");
+                    return;
+                }
+            }
+        }
+    }
+}

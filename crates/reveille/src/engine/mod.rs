@@ -1,0 +1,229 @@
+//! Load → decide → commit, for every door. The engine adds no rules of its own: it brings what deciding must not have
+//! (the clock, randomness, the store) and carries out what was decided.
+
+mod delivery;
+mod driver;
+mod fire;
+mod locks;
+mod router;
+mod standby;
+
+pub use delivery::Delivery;
+pub use standby::{Released, Standing};
+
+use crate::{clock::Clock, metrics::Metrics};
+use delivery::Chore;
+use locks::Locks;
+use reveille_core::{
+    Call, Command, Decision, ItemId, LeaseId, Limits, Message, Millis, Needs, Reject, Reply, SessionId, Timestamp,
+    command::{Ride, Select},
+    decide, id,
+};
+use reveille_store::{CommitError, Recorded, Store, StoreError};
+use standby::Standbys;
+use std::sync::Arc;
+use tokio::sync::{broadcast, mpsc, watch};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// How often a decision is made anew because somebody else was faster. Within one process sessions are taken in turn,
+/// so only other nodes and firings can be.
+const CONFLICTS_MAX: usize = 64;
+/// Messages that travel with one reply; more wait for the next.
+pub const RIDING_MESSAGES_MAX: usize = 20;
+/// Events a slow follower may be behind before it has to read the history instead.
+const EVENTS_BUFFERED: usize = 1024;
+
+pub struct Engine {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    limits: Limits,
+    locks: Locks,
+    standbys: Arc<Standbys>,
+    chores: mpsc::UnboundedSender<Chore>,
+    events: broadcast::Sender<Arc<Recorded>>,
+    pub metrics: Metrics,
+    settings: Settings,
+}
+
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub limits: Limits,
+    /// Ended timers, delivered messages and history are kept this long.
+    pub retention: Millis,
+    /// How often everything is looked at once more, should a deadline ever have been overlooked.
+    pub rescan: Millis,
+    /// Deadlines kept in memory, about 100 bytes each.
+    pub window_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            retention: Millis::from_secs(7 * 24 * 3600),
+            rescan: Millis::from_secs(60),
+            window_max: 8192,
+        }
+    }
+}
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum EngineError {
+    #[error(transparent)]
+    Reject(#[from] Reject),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the session is changed by too many at once; try again")]
+    Contended,
+    /// The id chosen for a new timer exists: choose another and ask again.
+    #[error("the id is taken")]
+    IdTaken,
+}
+
+/// A reply, and the messages that travel with it.
+#[derive(Debug)]
+pub struct Outcome {
+    pub reply: Reply,
+    /// The session's version that this command made; `None`: it changed nothing.
+    pub version: Option<u64>,
+    pub riding: Vec<Message>,
+    /// To be confirmed once the reply was written; dropped otherwise.
+    pub delivery: Option<Arc<Delivery>>,
+}
+
+impl Engine {
+    /// Starts the engine and the tasks that keep its deadlines. They end when `stop` is cancelled.
+    pub fn start(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        settings: Settings,
+        stop: CancellationToken,
+        tasks: &TaskTracker,
+    ) -> Arc<Self> {
+        let (chores, queue) = mpsc::unbounded_channel();
+        let engine = Arc::new(Self {
+            standbys: Arc::new(Standbys::default()),
+            locks: Locks::default(),
+            limits: settings.limits.clone(),
+            events: broadcast::Sender::new(EVENTS_BUFFERED),
+            metrics: Metrics::default(),
+            store,
+            clock,
+            chores,
+            settings,
+        });
+        // Both subscribe before the first command can be committed.
+        let (routed, driven) = (engine.store.feed(), engine.store.feed());
+        tasks.spawn(router::run(engine.clone(), routed, stop.clone()));
+        tasks.spawn(driver::run(engine.clone(), driven, stop.clone()));
+        tasks.spawn(delivery::run(engine.clone(), queue, stop));
+        engine
+    }
+
+    /// Carries out one command on one session. Messages that travel with the reply are given back unless their
+    /// delivery is confirmed.
+    pub async fn execute(&self, session: &SessionId, call: Call) -> Result<Outcome, EngineError> {
+        let lease = call.ride.as_ref().map(|ride| ride.lease.clone());
+        let (decision, version) = self.carry_out(session, &call).await?;
+        let delivery = lease
+            .filter(|_| !decision.riding.is_empty())
+            .map(|lease| Arc::new(Delivery::new(session.clone(), lease, "tool_result", self.chores.clone())));
+        Ok(Outcome { reply: decision.reply, version, riding: decision.riding, delivery })
+    }
+
+    /// Messages for somebody who will commit or release the lease by name.
+    pub async fn lease(&self, session: &SessionId, ride: Ride) -> Result<Vec<Message>, EngineError> {
+        let call = Call { command: Command::Collect, ride: Some(ride) };
+        self.carry_out(session, &call).await.map(|(decision, _)| decision.riding)
+    }
+
+    async fn carry_out(&self, session: &SessionId, call: &Call) -> Result<(Decision, Option<u64>), EngineError> {
+        let _turn = self.locks.take(session).await;
+        for _ in 0..CONFLICTS_MAX {
+            let state = self.store.load(session, call.needs()).await?;
+            let mut decision = match decide(session, &state, call, self.clock.now(), &self.limits) {
+                Ok(decision) => decision,
+                Err(Reject::Overdue(ids)) => {
+                    self.fire(ids).await.map_err(|(error, _)| error)?;
+                    continue;
+                }
+                Err(Reject::UnknownTimer { id, .. }) => return Err(self.unknown_timer(session, id).await?),
+                Err(reject) => return Err(reject.into()),
+            };
+            let Some(batch) = decision.batch.take() else { return Ok((decision, None)) };
+            match self.store.commit(batch).await {
+                Ok(committed) => return Ok((decision, Some(committed.batch.session.version))),
+                Err(CommitError::Conflict) => {}
+                Err(CommitError::IdTaken) => return Err(EngineError::IdTaken),
+                Err(CommitError::Store(error)) => return Err(error.into()),
+            }
+        }
+        Err(EngineError::Contended)
+    }
+
+    async fn unknown_timer(&self, session: &SessionId, id: ItemId) -> Result<EngineError, EngineError> {
+        let needs = Needs { items: Select::Live, ..Needs::default() };
+        let state = self.store.load(session, needs).await?;
+        let live = state.items.iter().map(|item| item.id().clone()).collect();
+        Ok(Reject::UnknownTimer { id, live }.into())
+    }
+
+    /// Room for pending messages in the reply to come.
+    pub fn ride(&self) -> Ride {
+        Ride { lease: self.fresh_lease(), length: self.limits.lease, messages_max: RIDING_MESSAGES_MAX }
+    }
+
+    /// Announces a call that will stand by for this timer. Before the command that begins it, so that nothing is missed.
+    pub fn stand_by(&self, id: &ItemId) -> Standing {
+        self.standbys.register(id)
+    }
+
+    /// A call that stood by is gone without an answer; what it slept still counts.
+    pub fn left(&self, session: SessionId, id: ItemId, slept: Millis) {
+        let _ = self.chores.send(Chore::Left { session, id, slept });
+    }
+
+    /// How many calls stand by now, to be watched.
+    pub fn standing_by(&self) -> watch::Receiver<usize> {
+        self.standbys.count()
+    }
+
+    pub fn events(&self) -> broadcast::Receiver<Arc<Recorded>> {
+        self.events.subscribe()
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    pub fn fresh_timer(&self) -> ItemId {
+        ItemId::new(id::readable("timer", random()))
+    }
+
+    pub fn fresh_lease(&self) -> LeaseId {
+        LeaseId::new(id::readable("lease", random()))
+    }
+
+    /// Only takes pending messages along.
+    pub async fn collect(&self, session: &SessionId, ride: Ride) -> Result<Outcome, EngineError> {
+        self.execute(session, Call { command: Command::Collect, ride: Some(ride) }).await
+    }
+}
+
+pub(crate) fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).expect("the operating system has random numbers");
+    bytes
+}

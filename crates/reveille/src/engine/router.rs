@@ -1,0 +1,41 @@
+//! Tells those who wait in this process what was committed: calls standing by, and followers of events.
+
+use super::{Delivery, Engine};
+use reveille_core::{ItemWrite, Message, MessageWrite};
+use reveille_store::{Committed, Feed};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+pub async fn run(engine: Arc<Engine>, mut feed: Feed, stop: CancellationToken) {
+    while let Some(Some(committed)) = stop.run_until_cancelled(feed.recv()).await {
+        engine.release_standing(&committed);
+        if engine.events.receiver_count() > 0 {
+            for recorded in committed.recorded() {
+                let _ = engine.events.send(Arc::new(recorded));
+            }
+        }
+    }
+}
+
+impl Engine {
+    fn release_standing(&self, committed: &Committed) {
+        for write in &committed.batch.items {
+            let ItemWrite::Update(item) = write else { continue };
+            let message = committed.batch.messages.iter().find_map(|write| match write {
+                MessageWrite::Insert(message) if message.source == *item.id() => Some(message),
+                _ => None,
+            });
+            // Made even if nobody is there any more: dropped unconfirmed, it gives the message back.
+            let delivery = message.and_then(|message| self.standing_delivery(committed, message));
+            if let Some(timer) = item.as_timer() {
+                self.standbys.observe(timer, committed.batch.session.version, delivery);
+            }
+        }
+    }
+
+    fn standing_delivery(&self, committed: &Committed, message: &Message) -> Option<Arc<Delivery>> {
+        let lease = message.lease.as_ref()?.id.clone();
+        let session = committed.batch.session.id.clone();
+        Some(Arc::new(Delivery::new(session, lease, "standby", self.chores.clone())))
+    }
+}

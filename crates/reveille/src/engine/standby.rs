@@ -1,0 +1,156 @@
+//! The calls that stand by, and what releases them: the timer's end, stop, cancel or pause, from whatever door.
+
+use super::Delivery;
+use reveille_core::{ItemId, Status, Timer};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::sync::{oneshot, watch};
+
+/// Why a call no longer stands by.
+#[derive(Clone, Debug)]
+pub enum Released {
+    /// With the right to tell it, unless another channel has that.
+    Completed(Option<Arc<Delivery>>),
+    Stopped,
+    Background,
+    Paused,
+}
+
+#[derive(Default)]
+pub struct Standbys {
+    inner: Mutex<Inner>,
+    count: watch::Sender<usize>,
+}
+
+#[derive(Default)]
+struct Inner {
+    waiting: HashMap<ItemId, Vec<Waiter>>,
+    last: u64,
+}
+
+struct Waiter {
+    number: u64,
+    since: Since,
+    release: Option<oneshot::Sender<Released>>,
+}
+
+/// A waiter registers before its own command is committed, so it may see commits that came before it. It obeys only
+/// those after its own.
+enum Since {
+    /// Not committed yet: what was seen meanwhile, by version.
+    Unknown(Vec<(u64, Released)>),
+    Version(u64),
+}
+
+impl Standbys {
+    pub fn register(self: &Arc<Self>, id: &ItemId) -> Standing {
+        let (release, released) = oneshot::channel();
+        let mut inner = self.inner();
+        inner.last += 1;
+        let number = inner.last;
+        let waiter = Waiter { number, since: Since::Unknown(Vec::new()), release: Some(release) };
+        inner.waiting.entry(id.clone()).or_default().push(waiter);
+        Standing { id: id.clone(), number, released, counted: false, standbys: self.clone() }
+    }
+
+    pub fn is_waited_for(&self, id: &ItemId) -> bool {
+        self.inner().waiting.contains_key(id)
+    }
+
+    pub fn count(&self) -> watch::Receiver<usize> {
+        self.count.subscribe()
+    }
+
+    /// A change to a timer was committed at this version of its session.
+    pub fn observe(&self, timer: &Timer, version: u64, delivery: Option<Arc<Delivery>>) {
+        let released = match timer.status() {
+            Status::Running => return,
+            Status::Completed => Released::Completed(delivery),
+            Status::Stopped => Released::Stopped,
+            Status::RunningBackground => Released::Background,
+            Status::Paused => Released::Paused,
+        };
+        let mut inner = self.inner();
+        let Some(waiters) = inner.waiting.get_mut(&timer.id) else { return };
+        for waiter in waiters {
+            match &mut waiter.since {
+                Since::Unknown(seen) => seen.push((version, released.clone())),
+                Since::Version(since) if version > *since => waiter.release(released.clone()),
+                Since::Version(_) => {}
+            }
+        }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiter {
+    fn release(&mut self, released: Released) {
+        if let Some(release) = self.release.take() {
+            let _ = release.send(released);
+        }
+    }
+}
+
+/// One call that stands by. Dropping it is leaving.
+pub struct Standing {
+    id: ItemId,
+    number: u64,
+    released: oneshot::Receiver<Released>,
+    counted: bool,
+    standbys: Arc<Standbys>,
+}
+
+impl Standing {
+    pub fn id(&self) -> &ItemId {
+        &self.id
+    }
+
+    /// The call's own command was committed at this version; whatever comes after it counts.
+    pub fn begins(&mut self, version: u64) {
+        let mut inner = self.standbys.inner();
+        let waiters = inner.waiting.get_mut(&self.id);
+        let waiter = waiters.and_then(|waiters| waiters.iter_mut().find(|waiter| waiter.number == self.number));
+        if let Some(waiter) = waiter
+            && let Since::Unknown(seen) = std::mem::replace(&mut waiter.since, Since::Version(version))
+            && let Some((_, released)) = seen.into_iter().find(|(at, _)| *at > version)
+        {
+            waiter.release(released);
+        }
+        drop(inner);
+        self.counted = true;
+        self.standbys.count.send_modify(|count| *count += 1);
+    }
+
+    pub async fn released(&mut self) -> Released {
+        match (&mut self.released).await {
+            Ok(released) => released,
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// What released it in the very moment it stopped waiting.
+    pub fn released_meanwhile(&mut self) -> Option<Released> {
+        self.released.try_recv().ok()
+    }
+}
+
+impl Drop for Standing {
+    fn drop(&mut self) {
+        let mut inner = self.standbys.inner();
+        if let Some(waiters) = inner.waiting.get_mut(&self.id) {
+            waiters.retain(|waiter| waiter.number != self.number);
+            if waiters.is_empty() {
+                inner.waiting.remove(&self.id);
+            }
+        }
+        drop(inner);
+        if self.counted {
+            self.standbys.count.send_modify(|count| *count -= 1);
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! The binary's parts, as a library: tests, benchmarks and the simulator run the same code as production.
+
+pub mod cli;
+pub mod clock;
+pub mod config;
+pub mod engine;
+pub mod http;
+pub mod metrics;
+pub mod run;
+pub mod tools;

@@ -1,0 +1,149 @@
+//! What the process counts since its start, for Prometheus and for the lateness figures of `/api/stats`.
+
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
+};
+use reveille_core::Millis;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ToolLabels {
+    pub tool: &'static str,
+    /// An outcome (`completed`, `timeout`, …) or the code of an error.
+    pub result: String,
+}
+
+pub struct Metrics {
+    registry: Registry,
+    lateness: Histogram,
+    late: Percentiles,
+    pub fired: Counter,
+    pub fire_failures: Counter,
+    pub tools: Family<ToolLabels, Counter>,
+    pub standing_by: Gauge,
+    pub event_followers: Gauge,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("reveille");
+        let late_seconds = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 60.0, 3600.0];
+        let metrics = Self {
+            lateness: Histogram::new(late_seconds),
+            late: Percentiles::default(),
+            fired: Counter::default(),
+            fire_failures: Counter::default(),
+            tools: Family::default(),
+            standing_by: Gauge::default(),
+            event_followers: Gauge::default(),
+            registry: Registry::default(),
+        };
+        registry.register("lateness_seconds", "Time from a deadline to its durable firing", metrics.lateness.clone());
+        registry.register("deadlines_fired", "Deadlines that were acted on", metrics.fired.clone());
+        registry.register("fire_failures", "Deadlines that had to be tried again", metrics.fire_failures.clone());
+        registry.register("tool_calls", "Tool calls, by tool and result", metrics.tools.clone());
+        registry.register("standing_by", "Calls that stand by now", metrics.standing_by.clone());
+        registry.register("event_followers", "Clients that follow events now", metrics.event_followers.clone());
+        Self { registry, ..metrics }
+    }
+}
+
+impl Metrics {
+    pub fn fired(&self, late: Millis) {
+        self.fired.inc();
+        self.lateness.observe(late.get() as f64 / 1000.0);
+        self.late.observe(late);
+    }
+
+    pub fn tool(&self, tool: &'static str, result: &str) {
+        self.tools.get_or_create(&ToolLabels { tool, result: result.to_owned() }).inc();
+    }
+
+    /// Lateness in milliseconds that this share of firings stayed within; `None` before the first.
+    pub fn lateness(&self, share: f64) -> Option<u64> {
+        self.late.at(share)
+    }
+
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).expect("writing to a string cannot fail");
+        text
+    }
+}
+
+/// Counts by size: exact up to 16 ms, within an eighth beyond. Constant memory.
+struct Percentiles([AtomicU64; BUCKETS]);
+
+const BUCKETS: usize = 16 + 8 * 40;
+
+impl Default for Percentiles {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+impl Percentiles {
+    fn observe(&self, late: Millis) {
+        self.0[bucket(late.get())].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn at(&self, share: f64) -> Option<u64> {
+        let counts: Vec<u64> = self.0.iter().map(|count| count.load(Ordering::Relaxed)).collect();
+        let total: u64 = counts.iter().sum();
+        if total == 0 {
+            return None;
+        }
+        let wanted = ((total as f64 * share).ceil() as u64).clamp(1, total);
+        let mut seen = 0;
+        let found = counts.iter().position(|count| {
+            seen += count;
+            seen >= wanted
+        });
+        found.map(upper_bound)
+    }
+}
+
+fn bucket(ms: u64) -> usize {
+    if ms < 16 {
+        return ms as usize;
+    }
+    let octave = ms.ilog2() as usize;
+    let eighth = (ms >> (octave - 3) & 7) as usize;
+    (16 + (octave - 4) * 8 + eighth).min(BUCKETS - 1)
+}
+
+/// The largest value a bucket holds.
+fn upper_bound(bucket: usize) -> u64 {
+    if bucket < 16 {
+        return bucket as u64;
+    }
+    let (octave, eighth) = ((bucket - 16) / 8 + 4, (bucket - 16) as u64 % 8);
+    ((9 + eighth) << (octave - 3)) - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_exact_when_small_and_close_when_large() {
+        let late = Percentiles::default();
+        assert_eq!(late.at(0.5), None);
+        (1..=100).for_each(|ms| late.observe(Millis::new(ms)));
+        assert_eq!(late.at(0.01), Some(1));
+        assert_eq!(late.at(0.10), Some(10));
+        assert!((50..=56).contains(&late.at(0.50).expect("observed")));
+        assert!((99..=112).contains(&late.at(0.99).expect("observed")));
+    }
+
+    #[test]
+    fn every_value_lies_within_its_bucket() {
+        for ms in (0..5000).chain([1 << 20, (1 << 30) + 12345, u64::MAX]) {
+            let bound = upper_bound(bucket(ms));
+            assert!(bound >= ms || bucket(ms) == BUCKETS - 1, "{ms}");
+            assert!(bucket(ms) == 0 || upper_bound(bucket(ms) - 1) < ms, "{ms}");
+        }
+    }
+}

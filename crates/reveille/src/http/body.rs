@@ -1,0 +1,83 @@
+//! Request bodies and queries, read within bounds and with errors that say what to do.
+
+use super::problem::ApiError;
+use axum::{
+    body::Bytes,
+    extract::{FromRequest, FromRequestParts, Path, Query, Request},
+    http::{StatusCode, request::Parts},
+};
+use reveille_core::SessionId;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// The longest text allowed fits many times; anything larger is a mistake.
+const BODY_BYTES_MAX: usize = 256 * 1024;
+
+/// A JSON body of any content type (`curl -d` sends none of ours); empty means `null`.
+pub struct JsonBody(pub Value);
+
+impl<S: Send + Sync> FromRequest<S> for JsonBody {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
+        let bytes: Bytes = axum::body::to_bytes(request.into_body(), BODY_BYTES_MAX).await.map_err(|error| {
+            if error.into_inner().is::<http_body_util::LengthLimitError>() {
+                let detail = format!("the body is larger than {BODY_BYTES_MAX} bytes");
+                return ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "Body too large", "body_too_large", detail);
+            }
+            ApiError::new(StatusCode::BAD_REQUEST, "Bad request", "body_unreadable", "the body broke off")
+        })?;
+        if bytes.iter().all(u8::is_ascii_whitespace) {
+            return Ok(Self(Value::Null));
+        }
+        let value = serde_json::from_slice(&bytes).map_err(|error| {
+            let detail = format!("the body is not valid JSON: {error}");
+            ApiError::new(StatusCode::BAD_REQUEST, "Invalid JSON", "invalid_json", detail)
+        })?;
+        Ok(Self(value))
+    }
+}
+
+impl JsonBody {
+    pub fn read<T: DeserializeOwned + Default>(self) -> Result<T, ApiError> {
+        if self.0.is_null() {
+            return Ok(T::default());
+        }
+        serde_json::from_value(self.0).map_err(|error| {
+            let detail = format!("the body does not fit: {error}");
+            ApiError::new(StatusCode::BAD_REQUEST, "Invalid body", "invalid_argument", detail)
+        })
+    }
+}
+
+/// Query parameters; unknown ones are ignored.
+pub struct Params<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let Query(params) = Query::<T>::from_request_parts(parts, state).await.map_err(|error| {
+            ApiError::new(StatusCode::BAD_REQUEST, "Invalid query", "invalid_argument", error.body_text())
+        })?;
+        Ok(Self(params))
+    }
+}
+
+/// Parts of the path, decoded.
+pub struct Segments<T>(pub T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Segments<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let Path(segments) = Path::<T>::from_request_parts(parts, state).await.map_err(|error| {
+            ApiError::new(StatusCode::BAD_REQUEST, "Invalid path", "invalid_argument", error.body_text())
+        })?;
+        Ok(Self(segments))
+    }
+}
+
+pub fn session(name: &str) -> Result<SessionId, ApiError> {
+    Ok(SessionId::parse(name)?)
+}

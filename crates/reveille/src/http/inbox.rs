@@ -1,0 +1,151 @@
+//! The inbox for channels that deliver by themselves: lease, tell, then commit (or release).
+
+use super::{
+    App,
+    body::{JsonBody, Segments, session},
+    problem::ApiError,
+};
+use crate::tools::{MessageView, Problem};
+use axum::{Json, extract::State};
+use reveille_core::{Call, Command, LeaseId, Millis, Needs, Reject, Reply, SessionId, command::Ride, duration};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+const LEASED_MESSAGES_MAX: usize = 100;
+/// Longest lease; a crashed channel must not hold messages for hours.
+const LEASE_MAX: Millis = Millis::from_secs(3600);
+
+#[derive(Serialize, ToSchema)]
+pub struct Inbox {
+    pub messages: Vec<MessageView>,
+}
+
+/// Messages not yet delivered. Reading is not delivering.
+#[utoipa::path(get, path = "/api/sessions/{session}/inbox", tag = "inbox", params(("session" = String, Path)), responses(
+    (status = 200, body = Inbox),
+))]
+pub async fn read(State(app): State<App>, Segments(name): Segments<String>) -> Result<Json<Inbox>, ApiError> {
+    let needs = Needs { inbox: true, ..Needs::default() };
+    let state = app.engine.store().load(&session(&name)?, needs).await?;
+    Ok(Json(Inbox { messages: state.inbox.iter().map(MessageView::of).collect() }))
+}
+
+#[derive(Deserialize, ToSchema, Default)]
+#[serde(default)]
+pub struct LeaseBody {
+    /// At most this many messages (up to 100).
+    limit: Option<usize>,
+    /// For how long: seconds, or text such as "1m"; 30 seconds unless given, an hour at most.
+    duration: Value,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct Leased {
+    /// Absent when there was nothing to lease.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "lease_7h2m9qxa")]
+    pub lease: Option<String>,
+    /// When the messages are free again, unless committed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<i64>,
+    pub messages: Vec<MessageView>,
+}
+
+/// Take pending messages for delivery. Nobody else gets them until the lease is released or runs out.
+#[utoipa::path(
+    post,
+    path = "/api/sessions/{session}/inbox/lease",
+    tag = "inbox",
+    params(("session" = String, Path)),
+    request_body(content = Option<LeaseBody>),
+    responses((status = 200, body = Leased), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn lease(
+    State(app): State<App>,
+    Segments(name): Segments<String>,
+    body: JsonBody,
+) -> Result<Json<Leased>, ApiError> {
+    let body: LeaseBody = body.read()?;
+    let length = match &body.duration {
+        Value::Null => app.engine.limits().lease,
+        given => duration::parse("duration", given, LEASE_MAX)?,
+    };
+    let messages_max = body.limit.unwrap_or(LEASED_MESSAGES_MAX).clamp(1, LEASED_MESSAGES_MAX);
+    let lease = app.engine.fresh_lease();
+    let ride = Ride { lease: lease.clone(), length, messages_max };
+    let leased = app.engine.lease(&session(&name)?, ride).await;
+    let leased = leased.map_err(|error| ApiError::of(error, app.engine.now()))?;
+    let until = leased.first().and_then(|message| message.lease.as_ref()).map(|lease| lease.until.as_millis());
+    Ok(Json(Leased {
+        lease: until.map(|_| lease.to_string()),
+        expires_at: until,
+        messages: leased.iter().map(MessageView::delivered).collect(),
+    }))
+}
+
+#[derive(Deserialize, ToSchema, Default)]
+#[serde(default)]
+pub struct SettleBody {
+    #[schema(example = "lease_7h2m9qxa")]
+    lease: String,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct Settled {
+    /// How many messages the lease held.
+    pub messages: usize,
+}
+
+/// The leased messages were delivered; they are never shown again.
+#[utoipa::path(
+    post,
+    path = "/api/sessions/{session}/inbox/commit",
+    tag = "inbox",
+    params(("session" = String, Path)),
+    request_body(content = SettleBody),
+    responses((status = 200, body = Settled), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn commit(
+    State(app): State<App>,
+    Segments(name): Segments<String>,
+    body: JsonBody,
+) -> Result<Json<Settled>, ApiError> {
+    let lease = lease_id(body)?;
+    settle(&app, &session(&name)?, Command::CommitLease { lease, channel: "inbox".into() }).await
+}
+
+/// The leased messages could not be delivered; they are pending again.
+#[utoipa::path(
+    post,
+    path = "/api/sessions/{session}/inbox/release",
+    tag = "inbox",
+    params(("session" = String, Path)),
+    request_body(content = SettleBody),
+    responses((status = 200, body = Settled), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn release(
+    State(app): State<App>,
+    Segments(name): Segments<String>,
+    body: JsonBody,
+) -> Result<Json<Settled>, ApiError> {
+    let lease = lease_id(body)?;
+    settle(&app, &session(&name)?, Command::ReleaseLease { lease }).await
+}
+
+fn lease_id(body: JsonBody) -> Result<LeaseId, ApiError> {
+    let SettleBody { lease } = body.read()?;
+    if lease.is_empty() {
+        let hint = "the `lease` that …/inbox/lease answered with";
+        return Err(Reject::MissingArgument { field: "lease", hint }.into());
+    }
+    Ok(LeaseId::new(lease))
+}
+
+async fn settle(app: &App, session: &SessionId, command: Command) -> Result<Json<Settled>, ApiError> {
+    let done = app.engine.execute(session, Call::new(command)).await;
+    match done.map_err(|error| ApiError::of(error, app.engine.now()))?.reply {
+        Reply::Settled(messages) => Ok(Json(Settled { messages })),
+        _ => unreachable!("settling a lease answers how much it held"),
+    }
+}

@@ -1,0 +1,82 @@
+//! The HTTP door. Handlers translate: a request becomes a command or a query, a result becomes JSON. Nothing is decided
+//! here.
+
+mod body;
+mod events;
+mod guard;
+mod health;
+mod history;
+mod inbox;
+mod problem;
+mod receipt;
+pub mod serve;
+mod sessions;
+mod stats;
+mod timers;
+mod tools;
+
+use crate::engine::Engine;
+use axum::Router;
+use reveille_core::Timestamp;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use utoipa::OpenApi;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+pub use guard::AllowedHosts;
+
+/// What every handler is given.
+#[derive(Clone)]
+pub struct App {
+    pub engine: Arc<Engine>,
+    /// Cancelled when the server stops: stand-bys are answered, event streams end.
+    pub stop: CancellationToken,
+    pub started_at: Timestamp,
+}
+
+#[derive(OpenApi)]
+#[openapi(info(
+    title = "Reveille",
+    description = "The clock for AI agents. Durations are seconds (or text such as \"5m\"), instants are milliseconds \
+                   since 1970. Errors are RFC 9457 problems with a stable `code`."
+))]
+struct Document;
+
+/// All routes and the document that describes them, from one list.
+fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::with_openapi(Document::openapi())
+        .routes(routes!(tools::call))
+        .routes(routes!(tools::list))
+        .routes(routes!(timers::list))
+        .routes(routes!(timers::read))
+        .routes(routes!(timers::act))
+        .routes(routes!(sessions::list))
+        .routes(routes!(sessions::read, sessions::close))
+        .routes(routes!(inbox::read))
+        .routes(routes!(inbox::lease))
+        .routes(routes!(inbox::commit))
+        .routes(routes!(inbox::release))
+        .routes(routes!(events::follow))
+        .routes(routes!(history::read))
+        .routes(routes!(stats::read))
+        .routes(routes!(health::live))
+        .routes(routes!(health::ready))
+        .routes(routes!(health::metrics))
+}
+
+/// The OpenAPI document, as checked in at `api/openapi.json`.
+pub fn openapi() -> String {
+    let mut text = routes().into_openapi().to_pretty_json().expect("the document is representable as JSON");
+    text.push('\n');
+    text
+}
+
+pub fn router(app: App, hosts: AllowedHosts) -> Router {
+    let (router, _) = routes().split_for_parts();
+    router
+        .route("/openapi.json", axum::routing::get(health::openapi))
+        .fallback(problem::not_found)
+        .method_not_allowed_fallback(problem::method_not_allowed)
+        .layer(axum::middleware::from_fn_with_state(Arc::new(hosts), guard::check))
+        .with_state(app)
+}

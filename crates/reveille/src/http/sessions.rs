@@ -1,0 +1,95 @@
+//! Sessions: what there is, what one holds, and closing one.
+
+use super::{
+    App,
+    body::{Params, Segments, session},
+    problem::ApiError,
+};
+use crate::tools::{MessageView, Problem, SessionView, TimerView};
+use axum::{Json, extract::State};
+use reveille_core::{Call, Command, Item, Needs, Reject, Reply, command::Select};
+use reveille_store::SessionFilter;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+const LIMIT_DEFAULT: usize = 100;
+const LIMIT_MAX: usize = 1000;
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ListParams {
+    /// At most 1000; 100 unless given.
+    limit: Option<usize>,
+    /// `next` of the page before.
+    after: Option<i64>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct SessionPage {
+    pub sessions: Vec<SessionView>,
+    /// Ask again with `after` set to this; absent on the last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<i64>,
+}
+
+/// All sessions, newest first.
+#[utoipa::path(get, path = "/api/sessions", tag = "sessions", params(ListParams), responses(
+    (status = 200, body = SessionPage),
+))]
+pub async fn list(State(app): State<App>, Params(params): Params<ListParams>) -> Result<Json<SessionPage>, ApiError> {
+    let limit = params.limit.unwrap_or(LIMIT_DEFAULT).clamp(1, LIMIT_MAX);
+    let found = app.engine.store().sessions(SessionFilter { after: params.after, limit }).await?;
+    let next = found.last().filter(|_| found.len() == limit).map(|(num, _)| *num);
+    let sessions = found.iter().map(|(_, session)| SessionView::of(session)).collect();
+    Ok(Json(SessionPage { sessions, next }))
+}
+
+/// One session with everything in it.
+#[derive(Serialize, ToSchema)]
+pub struct WholeSession {
+    #[serde(flatten)]
+    pub session: SessionView,
+    /// The live timers and the latest ended ones.
+    pub timers: Vec<TimerView>,
+    /// Messages not yet delivered.
+    pub inbox: Vec<MessageView>,
+}
+
+/// What a session holds. Looking takes no messages.
+#[utoipa::path(get, path = "/api/sessions/{session}", tag = "sessions", params(("session" = String, Path)), responses(
+    (status = 200, body = WholeSession),
+    (status = 404, body = Problem, content_type = "application/problem+json"),
+))]
+pub async fn read(State(app): State<App>, Segments(name): Segments<String>) -> Result<Json<WholeSession>, ApiError> {
+    let id = session(&name)?;
+    let needs = Needs { items: Select::Recent, inbox: true, key: None };
+    let state = app.engine.store().load(&id, needs).await?;
+    let Some(found) = &state.session else { return Err(Reject::UnknownSession(name).into()) };
+    let now = app.engine.now();
+    Ok(Json(WholeSession {
+        session: SessionView::of(found),
+        timers: state.items.iter().filter_map(Item::as_timer).map(|timer| TimerView::of(timer, now)).collect(),
+        inbox: state.inbox.iter().map(MessageView::of).collect(),
+    }))
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct Closed {
+    pub session: String,
+    /// Live timers that were stopped.
+    pub stopped: usize,
+}
+
+/// Close a session: its live timers are stopped, calls that stand by are released. A new timer opens it again.
+#[utoipa::path(delete, path = "/api/sessions/{session}", tag = "sessions", params(("session" = String, Path)), responses(
+    (status = 200, body = Closed),
+    (status = 404, body = Problem, content_type = "application/problem+json"),
+))]
+pub async fn close(State(app): State<App>, Segments(name): Segments<String>) -> Result<Json<Closed>, ApiError> {
+    let id = session(&name)?;
+    let done = app.engine.execute(&id, Call::new(Command::Close { note: None })).await;
+    match done.map_err(|error| ApiError::of(error, app.engine.now()))?.reply {
+        Reply::Closed { stopped } => Ok(Json(Closed { session: name, stopped })),
+        _ => unreachable!("closing answers with what it closed"),
+    }
+}

@@ -1,0 +1,102 @@
+//! The figures people ask for. Counts are durable; lateness is since the start of the process.
+
+use super::{App, problem::ApiError};
+use crate::tools::Seconds;
+use axum::{Json, extract::State};
+use reveille_core::{Millis, Status, batch::tally};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+#[derive(Serialize, ToSchema)]
+pub struct Stats {
+    pub server_id: String,
+    pub version: &'static str,
+    pub now: i64,
+    pub started_at: i64,
+    pub timers: TimerCounts,
+    pub sessions: i64,
+    pub messages: MessageCounts,
+    pub standby: StandbyFigures,
+    pub lateness: Lateness,
+}
+
+/// Live states: how many there are now. Final states: how many there ever were.
+#[derive(Serialize, ToSchema)]
+pub struct TimerCounts {
+    pub created: i64,
+    pub running: i64,
+    pub paused: i64,
+    pub running_background: i64,
+    pub completed: i64,
+    pub stopped: i64,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct MessageCounts {
+    pub created: i64,
+    pub delivered: i64,
+    pub pending: i64,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct StandbyFigures {
+    /// Calls standing by at this moment.
+    pub now: usize,
+    pub ended: i64,
+    /// How long agents slept in calls, in seconds, all together.
+    pub slept: Seconds,
+    /// Requests they would have sent meanwhile had they asked every `poll_interval` seconds.
+    pub requests_saved: i64,
+    pub poll_interval: Seconds,
+}
+
+/// From deadline to durable firing, in milliseconds; absent before the first.
+#[derive(Serialize, ToSchema)]
+pub struct Lateness {
+    pub fired: u64,
+    pub p50_ms: Option<u64>,
+    pub p90_ms: Option<u64>,
+    pub p99_ms: Option<u64>,
+    pub max_ms: Option<u64>,
+}
+
+/// Counts by state, lateness, sleep and saved requests.
+#[utoipa::path(get, path = "/api/stats", tag = "history", responses((status = 200, body = Stats)))]
+pub async fn read(State(app): State<App>) -> Result<Json<Stats>, ApiError> {
+    let engine = &app.engine;
+    let tallies = engine.store().tallies().await?;
+    let count = |name: &str| tallies.get(name).copied().unwrap_or(0);
+    let timers = |status: Status| count(tally::timers(status));
+    let (created, delivered) = (count(tally::MESSAGES_CREATED), count(tally::MESSAGES_DELIVERED));
+    let late = |share| engine.metrics.lateness(share);
+    Ok(Json(Stats {
+        server_id: engine.store().server_id().to_owned(),
+        version: env!("CARGO_PKG_VERSION"),
+        now: engine.now().as_millis(),
+        started_at: app.started_at.as_millis(),
+        timers: TimerCounts {
+            created: count(tally::TIMERS_CREATED),
+            running: timers(Status::Running),
+            paused: timers(Status::Paused),
+            running_background: timers(Status::RunningBackground),
+            completed: timers(Status::Completed),
+            stopped: timers(Status::Stopped),
+        },
+        sessions: count(tally::SESSIONS),
+        messages: MessageCounts { created, delivered, pending: created - delivered },
+        standby: StandbyFigures {
+            now: *engine.standing_by().borrow(),
+            ended: count(tally::STANDBYS),
+            slept: Seconds(Millis::new(u64::try_from(count(tally::SLEPT_MS)).unwrap_or(0))),
+            requests_saved: count(tally::REQUESTS_SAVED),
+            poll_interval: Seconds(engine.limits().poll_interval),
+        },
+        lateness: Lateness {
+            fired: engine.metrics.fired.get(),
+            p50_ms: late(0.5),
+            p90_ms: late(0.9),
+            p99_ms: late(0.99),
+            max_ms: late(1.0),
+        },
+    }))
+}

@@ -1,0 +1,62 @@
+//! Wiring: store, engine and door into one running server. The only place that knows all of them; tests start the same
+//! server as production, with a clock of their own.
+
+use crate::{
+    clock::Clock,
+    config::Config,
+    engine::{Engine, Settings, random},
+    http::{self, AllowedHosts, App},
+};
+use anyhow::Context;
+use reveille_core::id;
+use reveille_store::{SqliteStore, Store};
+use std::{fs, net::SocketAddr, path::PathBuf, sync::Arc};
+use tokio::{net::TcpListener, task::JoinHandle};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+pub struct Server {
+    pub address: SocketAddr,
+    pub engine: Arc<Engine>,
+    address_file: PathBuf,
+    /// Ends the door: no new connections, stand-bys answered, streams ended.
+    stop_door: CancellationToken,
+    door: JoinHandle<()>,
+    /// Ends the engine, after the door.
+    stop_engine: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Server {
+    pub async fn start(config: &Config, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
+        config.check()?;
+        let fresh = id::readable("server", random());
+        let store: Arc<dyn Store> =
+            Arc::new(SqliteStore::open(&config.database(), config.server_id.as_deref(), &fresh)?);
+        let listener = TcpListener::bind(config.listen).await.with_context(|| {
+            format!("cannot listen on {}; is Reveille running already? Choose another with --listen", config.listen)
+        })?;
+        let address = listener.local_addr()?;
+        let settings = Settings { limits: config.limits(), retention: config.retention.0, ..Settings::default() };
+        let (stop_door, stop_engine, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
+        let engine = Engine::start(store, clock, settings, stop_engine.clone(), &tasks);
+        let app = App { engine: engine.clone(), stop: stop_door.clone(), started_at: engine.now() };
+        let hosts = AllowedHosts::new(config.allowed_hosts.iter().cloned().chain([address.ip().to_string()]));
+        let router = http::router(app, hosts);
+        let door = tokio::spawn(http::serve::serve(listener, router, stop_door.clone()));
+        let address_file = config.address_file();
+        fs::write(&address_file, format!("http://{address}\n"))
+            .with_context(|| format!("cannot write {}", address_file.display()))?;
+        Ok(Self { address, engine, address_file, stop_door, door, stop_engine, tasks })
+    }
+
+    /// Answers what is waiting, finishes what was begun, lets go of the files.
+    pub async fn stop(self) {
+        let _ = fs::remove_file(&self.address_file);
+        self.stop_door.cancel();
+        let _ = self.door.await;
+        self.stop_engine.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+        self.engine.store().close().await;
+    }
+}

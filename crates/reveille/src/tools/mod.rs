@@ -1,0 +1,41 @@
+//! The tools agents call, the same through every door: names, schemas, arguments, results.
+
+mod arguments;
+mod run;
+mod schema;
+mod view;
+
+pub use run::{ToolBody, ToolCall, ToolReply};
+pub use schema::{Format, catalogue};
+pub use view::{MessageView, Outcome, Problem, Seconds, SessionView, TimerResult, TimerType, TimerView, TimersResult};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tool {
+    Timer,
+    ReadTimer,
+    StopTimer,
+    CancelTimer,
+    PauseTimer,
+    ResumeTimer,
+}
+
+impl Tool {
+    /// In the order in which every door lists them; it never changes, so that prompt caches hold.
+    pub const ALL: [Tool; 6] =
+        [Tool::Timer, Tool::ReadTimer, Tool::StopTimer, Tool::CancelTimer, Tool::PauseTimer, Tool::ResumeTimer];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Tool::Timer => "timer",
+            Tool::ReadTimer => "read_timer",
+            Tool::StopTimer => "stop_timer",
+            Tool::CancelTimer => "cancel_timer",
+            Tool::PauseTimer => "pause_timer",
+            Tool::ResumeTimer => "resume_timer",
+        }
+    }
+
+    pub fn named(name: &str) -> Option<Tool> {
+        Tool::ALL.into_iter().find(|tool| tool.name() == name)
+    }
+}

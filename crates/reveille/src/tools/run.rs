@@ -1,0 +1,275 @@
+//! One tool call from beginning to end: arguments → command → (standing by) → result.
+
+use super::{
+    MessageView, Outcome, TimerResult, TimerView, TimersResult, Tool,
+    arguments::{Arguments, TimerWish},
+};
+use crate::engine::{Delivery, Engine, EngineError, Outcome as Done, Released, Standing};
+use reveille_core::{
+    Call, Command, ItemId, Millis, Purpose, Reply, RequestKey, SessionId, Status, Timer, Timestamp, timer::Phase,
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// When a call stands by to the very end, the firing releases it; this much later it answers all the same.
+const FIRING_GRACE: Millis = Millis::from_secs(2);
+const IDS_TRIED_MAX: usize = 8;
+/// Longest idempotency key, in bytes.
+const KEY_BYTES_MAX: usize = 200;
+
+/// A call as a door received it.
+pub struct ToolCall<'a> {
+    pub engine: &'a Arc<Engine>,
+    pub session: SessionId,
+    pub tool: Tool,
+    pub arguments: Value,
+    /// The client's own name for this creation.
+    pub idempotency_key: Option<String>,
+    /// Ends every stand-by: the server stops.
+    pub stop: &'a CancellationToken,
+}
+
+/// What to answer, and what has been delivered once the answer is written.
+#[derive(Debug)]
+pub struct ToolReply {
+    pub body: ToolBody,
+    pub deliveries: Vec<Arc<Delivery>>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub enum ToolBody {
+    Timer(Box<TimerResult>),
+    Timers(TimersResult),
+}
+
+impl ToolCall<'_> {
+    pub async fn run(self) -> Result<ToolReply, EngineError> {
+        let (engine, tool) = (self.engine.clone(), self.tool);
+        let result = self.answer().await;
+        match &result {
+            Ok((_, outcome)) => engine.metrics.tool(tool.name(), outcome.as_str()),
+            Err(EngineError::Reject(reject)) => engine.metrics.tool(tool.name(), reject.code()),
+            Err(_) => engine.metrics.tool(tool.name(), "failed"),
+        }
+        result.map(|(reply, _)| reply)
+    }
+
+    async fn answer(mut self) -> Result<(ToolReply, Outcome), EngineError> {
+        let limits = self.engine.limits().clone();
+        let arguments = Arguments::new(std::mem::take(&mut self.arguments), &limits)?;
+        let command = match self.tool {
+            Tool::Timer => return self.timer(arguments.timer()?).await,
+            Tool::ReadTimer => Command::Read { id: arguments.id()? },
+            Tool::StopTimer => Command::Stop { id: arguments.required_id()?, note: arguments.text("reason")? },
+            Tool::CancelTimer => Command::Cancel { id: arguments.required_id()?, note: arguments.text("reason")? },
+            Tool::ResumeTimer => Command::Resume { id: arguments.required_id()?, note: arguments.text("reason")? },
+            Tool::PauseTimer => Command::Pause {
+                id: arguments.required_id()?,
+                length: arguments.required_duration("pause_duration")?,
+                note: arguments.text("reason")?,
+            },
+        };
+        let done = self.execute(command, true).await?;
+        let outcome = match (self.tool, &done.reply) {
+            (Tool::ReadTimer, _) => Outcome::Read,
+            (Tool::ResumeTimer, _) => Outcome::Resumed,
+            (_, Reply::Timer { timer, .. }) => standing(timer),
+            _ => Outcome::Read,
+        };
+        Ok((self.reply(done, outcome, None), outcome))
+    }
+
+    async fn timer(mut self, wish: TimerWish) -> Result<(ToolReply, Outcome), EngineError> {
+        match wish {
+            TimerWish::Continue { id, ask } => {
+                let standing = self.engine.stand_by(&id);
+                let done = self.execute(Command::Continue { id, ask }, false).await?;
+                self.begun(done, standing).await
+            }
+            TimerWish::Create { purpose, total, timeout } => {
+                let key = self.request_key(&purpose, total, timeout)?;
+                let at_once = matches!(purpose, Purpose::Mission(_));
+                for _ in 0..IDS_TRIED_MAX {
+                    let id = self.engine.fresh_timer();
+                    let standing = self.engine.stand_by(&id);
+                    let (purpose, key) = (purpose.clone(), key.clone());
+                    match self.execute(Command::Create { id, purpose, total, timeout, key }, at_once).await {
+                        Err(EngineError::IdTaken) => {}
+                        Err(error) => return Err(error),
+                        Ok(done) => return self.begun(done, standing).await,
+                    }
+                }
+                Err(EngineError::IdTaken)
+            }
+        }
+    }
+
+    /// The command is committed; now stand by, if it says so.
+    async fn begun(self, done: Done, mut standing: Standing) -> Result<(ToolReply, Outcome), EngineError> {
+        let Reply::Timer { timer, stand_by } = &done.reply else { unreachable!("timers answer with a timer") };
+        let (timer, version) = (timer.clone(), done.version);
+        let Some(length) = *stand_by else {
+            let outcome = match (timer.status(), &timer.purpose) {
+                (Status::Running | Status::RunningBackground, Purpose::Mission(_)) => Outcome::Scheduled,
+                _ => self::standing(&timer),
+            };
+            let done = if done.riding.is_empty() { self.with_messages(done).await } else { done };
+            return Ok((self.reply(done, outcome, Some(outcome == Outcome::Paused)), outcome));
+        };
+        // A repeated request is answered with the timer made before, whose id is not the one announced.
+        if standing.id() != &timer.id {
+            standing = self.engine.stand_by(&timer.id);
+        }
+        standing.begins(version.unwrap_or_default());
+        let mut asleep = Asleep::new(&self, &timer);
+        let released = self.wait(&mut standing, &timer, length).await;
+        let slept = asleep.wakes();
+        self.returns(timer, standing, released, slept).await
+    }
+
+    /// `None`: the call's own time is over, or the server stops.
+    async fn wait(&self, standing: &mut Standing, timer: &Timer, length: Millis) -> Option<Released> {
+        let to_the_end = matches!(timer.phase, Phase::Running { due, .. } if due <= self.engine.now().plus(length));
+        let length = if to_the_end { length.plus(FIRING_GRACE) } else { length };
+        tokio::select! {
+            biased;
+            released = standing.released() => Some(released),
+            () = self.engine.clock().sleep(length) => None,
+            () = self.stop.cancelled() => None,
+        }
+    }
+
+    async fn returns(
+        self,
+        timer: Timer,
+        mut standing: Standing,
+        released: Option<Released>,
+        slept: Millis,
+    ) -> Result<(ToolReply, Outcome), EngineError> {
+        let done = match self.execute(Command::Return { id: timer.id.clone(), slept }, true).await {
+            Ok(done) => done,
+            // The agent gets its answer even when nothing can be written; only the statistics lose.
+            Err(error) => {
+                tracing::warn!(%error, "the end of a stand-by could not be recorded");
+                let reply = Reply::Timer { timer, stand_by: None };
+                Done { reply, version: None, riding: Vec::new(), delivery: None }
+            }
+        };
+        let released = released.or_else(|| standing.released_meanwhile());
+        let Reply::Timer { timer, .. } = &done.reply else { unreachable!("Return answers with a timer") };
+        let outcome = match &released {
+            Some(Released::Completed(_)) => Outcome::Completed,
+            Some(Released::Stopped) => Outcome::Stopped,
+            Some(Released::Background) => Outcome::Background,
+            Some(Released::Paused) => Outcome::Paused,
+            None if timer.status() == Status::Running => Outcome::Timeout,
+            None => self::standing(timer),
+        };
+        let mut reply = self.reply(done, outcome, Some(outcome == Outcome::Timeout));
+        if let Some(Released::Completed(delivery)) = released {
+            reply.deliveries.extend(delivery);
+        }
+        Ok((reply, outcome))
+    }
+
+    async fn execute(&self, command: Command, with_messages: bool) -> Result<Done, EngineError> {
+        let ride = with_messages.then(|| self.engine.ride());
+        self.engine.execute(&self.session, Call { command, ride }).await
+    }
+
+    /// Pending messages for a reply whose command could not take them along.
+    async fn with_messages(&self, done: Done) -> Done {
+        match self.engine.collect(&self.session, self.engine.ride()).await {
+            Ok(collected) => Done { riding: collected.riding, delivery: collected.delivery, ..done },
+            Err(_) => done,
+        }
+    }
+
+    fn reply(&self, done: Done, outcome: Outcome, timeout: Option<bool>) -> ToolReply {
+        let now = self.engine.now();
+        let messages: Vec<MessageView> = done.riding.iter().map(MessageView::delivered).collect();
+        let body = match &done.reply {
+            Reply::Timer { timer, .. } => {
+                let (timer, hint) = (TimerView::of(timer, now), outcome.hint(timer, now));
+                ToolBody::Timer(Box::new(TimerResult { timer, timeout, outcome, messages, hint }))
+            }
+            Reply::Timers(timers) => ToolBody::Timers(TimersResult {
+                hint: all_hint(timers),
+                timers: timers.iter().map(|timer| TimerView::of(timer, now)).collect(),
+                messages,
+            }),
+            _ => unreachable!("tools ask about timers"),
+        };
+        ToolReply { body, deliveries: done.delivery.into_iter().collect() }
+    }
+
+    fn request_key(
+        &mut self,
+        purpose: &Purpose,
+        total: Millis,
+        timeout: Option<Millis>,
+    ) -> Result<Option<RequestKey>, EngineError> {
+        let Some(key) = self.idempotency_key.take() else { return Ok(None) };
+        if key.is_empty() || key.len() > KEY_BYTES_MAX {
+            let why = format!("must have 1 to {KEY_BYTES_MAX} bytes");
+            return Err(reveille_core::Reject::InvalidArgument { field: "Idempotency-Key".into(), why }.into());
+        }
+        let fingerprint = json!([purpose, total, timeout]).to_string();
+        Ok(Some(RequestKey { key, fingerprint }))
+    }
+}
+
+/// What the state alone says about how things stand.
+fn standing(timer: &Timer) -> Outcome {
+    match timer.status() {
+        Status::Running => Outcome::Read,
+        Status::RunningBackground => Outcome::Background,
+        Status::Paused => Outcome::Paused,
+        Status::Completed => Outcome::Completed,
+        Status::Stopped => Outcome::Stopped,
+    }
+}
+
+fn all_hint(timers: &[Timer]) -> String {
+    let live = timers.iter().filter(|timer| timer.is_live()).count();
+    match live {
+        0 => "No timer runs in this session.".into(),
+        1 => "One timer is live.".into(),
+        _ => format!("{live} timers are live."),
+    }
+}
+
+/// Counts the sleep of a call, also of one whose client leaves in the middle of it.
+struct Asleep {
+    engine: Arc<Engine>,
+    session: SessionId,
+    id: ItemId,
+    since: Timestamp,
+    awake: bool,
+}
+
+impl Asleep {
+    fn new(call: &ToolCall<'_>, timer: &Timer) -> Self {
+        let engine = call.engine.clone();
+        engine.metrics.standing_by.inc();
+        Self { session: call.session.clone(), id: timer.id.clone(), since: engine.now(), awake: false, engine }
+    }
+
+    fn wakes(&mut self) -> Millis {
+        self.awake = true;
+        self.engine.now().since(self.since)
+    }
+}
+
+impl Drop for Asleep {
+    fn drop(&mut self) {
+        self.engine.metrics.standing_by.dec();
+        if !self.awake {
+            let slept = self.engine.now().since(self.since);
+            self.engine.left(self.session.clone(), self.id.clone(), slept);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What a model is told about the tools. Short, and the same bytes every time: schemas are part of every prompt.
+
+use super::Tool;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// Whose shape of a tool list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    Openai,
+    Anthropic,
+    #[default]
+    Mcp,
+}
+
+impl Tool {
+    pub const fn description(self) -> &'static str {
+        match self {
+            Tool::Timer => {
+                "Sleep without spending requests. With `reason`: stand by up to timeout_duration, then look for \
+                 yourself; the timer runs on until total_duration is over. With `mission`: returns at once; end your \
+                 turn now, a message wakes you when it is time to do the mission. With `timer_id`: continue that timer."
+            }
+            Tool::ReadTimer => "Read one timer, or all of this session: status, elapsed and remaining time.",
+            Tool::StopTimer => "End a timer for good. Use it when what you waited for is done.",
+            Tool::CancelTimer => {
+                "Stop waiting but let the timer run on in the background; a message tells you when it ends. Use it to \
+                 do other work meanwhile."
+            }
+            Tool::PauseTimer => "Freeze a timer for pause_duration; it resumes by itself.",
+            Tool::ResumeTimer => "Resume a paused timer early.",
+        }
+    }
+
+    /// JSON Schema of the arguments.
+    pub fn input_schema(self) -> Value {
+        let id = json!({"type": "string"});
+        let why = json!({"type": "string", "description": "why"});
+        let duration = |text: &str| json!({"type": ["number", "string"], "description": text});
+        let (properties, required): (Value, &[&str]) = match self {
+            Tool::Timer => (
+                json!({
+                    "total_duration": duration("seconds or \"5m\"; with timer_id: what shall remain from now"),
+                    "timeout_duration": duration("how long this call stands by"),
+                    "reason": {"type": "string", "description": "what you wait for"},
+                    "mission": {"type": "string", "description": "what to do when woken"},
+                    "timer_id": {"type": "string", "description": "continue this timer"},
+                }),
+                &[],
+            ),
+            Tool::ReadTimer => (json!({"timer_id": id}), &[]),
+            Tool::StopTimer | Tool::CancelTimer | Tool::ResumeTimer => {
+                (json!({"timer_id": id, "reason": why}), &["timer_id"])
+            }
+            Tool::PauseTimer => (
+                json!({"timer_id": id, "pause_duration": duration("seconds or \"5m\""), "reason": why}),
+                &["timer_id", "pause_duration"],
+            ),
+        };
+        json!({"type": "object", "properties": properties, "required": required})
+    }
+}
+
+/// All tools in one vendor's shape.
+pub fn catalogue(format: Format) -> Value {
+    let tools: Vec<Value> = Tool::ALL
+        .into_iter()
+        .map(|tool| {
+            let (name, description, schema) = (tool.name(), tool.description(), tool.input_schema());
+            match format {
+                Format::Openai => json!({
+                    "type": "function",
+                    "function": {"name": name, "description": description, "parameters": schema},
+                }),
+                Format::Anthropic => json!({"name": name, "description": description, "input_schema": schema}),
+                Format::Mcp => json!({"name": name, "description": description, "inputSchema": schema}),
+            }
+        })
+        .collect();
+    json!({"tools": tools})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Schemas are paid for in every prompt of every agent.
+    const CATALOGUE_BYTES_MAX: usize = 6000;
+
+    #[test]
+    fn the_catalogue_is_small() {
+        let size = catalogue(Format::Mcp).to_string().len();
+        assert!(size < CATALOGUE_BYTES_MAX, "{size} bytes");
+    }
+}

@@ -1,0 +1,282 @@
+//! What agents and people are shown: the fields of the original tools, in seconds and in milliseconds since 1970.
+
+use reveille_core::{Message, Millis, Purpose, Reject, Session, Status, Timer, Timestamp, timer::Phase};
+use serde::{Serialize, Serializer};
+use utoipa::ToSchema;
+
+/// Seconds: `300`, or `0.25` where there is a fraction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ToSchema)]
+#[schema(value_type = f64)]
+pub struct Seconds(pub Millis);
+
+impl Serialize for Seconds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        reveille_core::history::seconds(self.0).serialize(serializer)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TimerType {
+    Waiting,
+    Mission,
+}
+
+/// One timer as it is at this instant. `elapsed_time + remaining_time` is always `total_duration`.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct TimerView {
+    #[schema(example = "timer_k3f9x2ab")]
+    pub timer_id: String,
+    pub timer_type: TimerType,
+    pub total_duration: Seconds,
+    pub elapsed_time: Seconds,
+    pub remaining_time: Seconds,
+    #[schema(value_type = StatusName)]
+    pub status: Status,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mission: Option<String>,
+    /// Why it was last stopped, cancelled, paused or resumed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_reason: Option<String>,
+    /// Milliseconds since 1970, as all instants here.
+    pub created_at: i64,
+    pub last_check_at: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pause_until: Option<i64>,
+    /// When it will end, if nothing changes; when it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ends_at: Option<i64>,
+    /// A call stands by for it, until then at the longest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub standby_until: Option<i64>,
+}
+
+/// For the schema only: the five states.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[allow(dead_code, reason = "the schema of reveille_core::Status, which knows nothing of schemas")]
+pub enum StatusName {
+    Running,
+    Paused,
+    RunningBackground,
+    Completed,
+    Stopped,
+}
+
+impl TimerView {
+    pub fn of(timer: &Timer, now: Timestamp) -> Self {
+        let (timer_type, reason, mission) = match &timer.purpose {
+            Purpose::Waiting(reason) => (TimerType::Waiting, Some(reason.clone()), None),
+            Purpose::Mission(mission) => (TimerType::Mission, None, Some(mission.clone())),
+        };
+        let (pause_until, ends_at) = match timer.phase {
+            Phase::Running { due, .. } => (None, Some(due)),
+            Phase::Paused { until, remaining, .. } => (Some(until), Some(until.plus(remaining))),
+            Phase::Completed { at } | Phase::Stopped { at, .. } => (None, Some(at)),
+        };
+        Self {
+            timer_id: timer.id.to_string(),
+            timer_type,
+            total_duration: Seconds(timer.total),
+            elapsed_time: Seconds(timer.elapsed(now)),
+            remaining_time: Seconds(timer.remaining(now)),
+            status: timer.status(),
+            reason,
+            mission,
+            stop_reason: timer.note.clone(),
+            created_at: timer.created_at.as_millis(),
+            last_check_at: timer.last_check_at.as_millis(),
+            pause_until: pause_until.map(Timestamp::as_millis),
+            ends_at: ends_at.map(Timestamp::as_millis),
+            standby_until: timer.standby.filter(|standby| standby.until > now).map(|standby| standby.until.as_millis()),
+        }
+    }
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    Timeout,
+    Completed,
+    Stopped,
+    Background,
+    Paused,
+    Resumed,
+    Scheduled,
+    Read,
+}
+
+impl Outcome {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Outcome::Timeout => "timeout",
+            Outcome::Completed => "completed",
+            Outcome::Stopped => "stopped",
+            Outcome::Background => "background",
+            Outcome::Paused => "paused",
+            Outcome::Resumed => "resumed",
+            Outcome::Scheduled => "scheduled",
+            Outcome::Read => "read",
+        }
+    }
+
+    /// What a model may do next, in one sentence.
+    pub fn hint(self, timer: &Timer, now: Timestamp) -> String {
+        let (id, left) = (&timer.id, timer.remaining(now));
+        match self {
+            Outcome::Timeout => format!(
+                "Still running, {left} seconds remain: look at what you wait for, then call timer with timer_id '{id}' \
+                 to wait on, cancel_timer to do other work meanwhile, or stop_timer if it is done."
+            ),
+            Outcome::Completed => "The time is over: look at what you waited for.".into(),
+            Outcome::Stopped => "This timer has ended for good and will not report again.".into(),
+            Outcome::Background => format!(
+                "The timer runs on in the background, {left} seconds remain: do other work, a message will tell you \
+                 when it ends."
+            ),
+            Outcome::Paused => format!(
+                "Paused with {left} seconds remaining; it resumes by itself, or call resume_timer with timer_id '{id}'."
+            ),
+            Outcome::Resumed => format!("Counting again, {left} seconds remain."),
+            Outcome::Scheduled => format!(
+                "End your turn now: in {left} seconds a message wakes you to carry out the mission. Do not wait or poll."
+            ),
+            Outcome::Read => match timer.status() {
+                Status::Running => format!(
+                    "{left} seconds remain: call timer with timer_id '{id}' to wait on, or stop_timer if it is done."
+                ),
+                Status::RunningBackground => Outcome::Background.hint(timer, now),
+                Status::Paused => Outcome::Paused.hint(timer, now),
+                Status::Completed => Outcome::Completed.hint(timer, now),
+                Status::Stopped => Outcome::Stopped.hint(timer, now),
+            },
+        }
+    }
+}
+
+/// What the system tells the agent.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct MessageView {
+    #[schema(example = "msg_k3f9x2ab")]
+    pub id: String,
+    #[schema(example = "timer_completed")]
+    pub kind: &'static str,
+    pub text: String,
+    pub timer_id: String,
+    pub created_at: i64,
+    /// A channel is delivering it; free again then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leased_until: Option<i64>,
+}
+
+impl MessageView {
+    pub fn of(message: &Message) -> Self {
+        Self {
+            id: message.id.to_string(),
+            kind: message.kind.as_str(),
+            text: message.text.clone(),
+            timer_id: message.source.to_string(),
+            created_at: message.created_at.as_millis(),
+            leased_until: message.lease.as_ref().map(|lease| lease.until.as_millis()),
+        }
+    }
+
+    /// As part of a reply, where the lease is the reply's own business.
+    pub fn delivered(message: &Message) -> Self {
+        Self { leased_until: None, ..Self::of(message) }
+    }
+}
+
+/// The answer of a tool about one timer.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct TimerResult {
+    #[serde(flatten)]
+    pub timer: TimerView,
+    /// `timer` only: whether the call's own time ended before the timer's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<bool>,
+    pub outcome: Outcome,
+    /// Everything else the system had to tell.
+    pub messages: Vec<MessageView>,
+    pub hint: String,
+}
+
+/// The answer of `read_timer` without an id.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct TimersResult {
+    /// All live timers of the session and the latest ended ones.
+    pub timers: Vec<TimerView>,
+    pub messages: Vec<MessageView>,
+    pub hint: String,
+}
+
+/// RFC 9457 problem details; `code` is stable.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Problem {
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub title: String,
+    pub status: u16,
+    /// What is wrong and what to do about it, written for a model as well.
+    pub detail: String,
+    #[schema(example = "unknown_timer")]
+    pub code: String,
+    /// The final state, when the timer has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timer: Option<TimerView>,
+    /// The session's live timers, when the id is not one of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub live_timers: Option<Vec<String>>,
+}
+
+impl Problem {
+    pub fn new(status: u16, title: &str, code: &str, detail: String) -> Self {
+        Self {
+            kind: format!("urn:reveille:problem:{code}"),
+            title: title.to_owned(),
+            status,
+            detail,
+            code: code.to_owned(),
+            timer: None,
+            live_timers: None,
+        }
+    }
+
+    pub fn rejected(status: u16, reject: &Reject, now: Timestamp) -> Self {
+        let mut problem = Self::new(status, "The call was refused", reject.code(), reject.to_string());
+        match reject {
+            Reject::TimerEnded { timer, .. } => problem.timer = Some(TimerView::of(timer, now)),
+            Reject::UnknownTimer { live, .. } => {
+                problem.live_timers = Some(live.iter().map(ToString::to_string).collect());
+            }
+            _ => {}
+        }
+        problem
+    }
+}
+
+/// One session in a list.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct SessionView {
+    pub session: String,
+    #[schema(example = "open")]
+    pub state: &'static str,
+    pub created_at: i64,
+    pub active_at: i64,
+    pub live_timers: u32,
+}
+
+impl SessionView {
+    pub fn of(session: &Session) -> Self {
+        Self {
+            session: session.id.to_string(),
+            state: session.state.as_str(),
+            created_at: session.created_at.as_millis(),
+            active_at: session.active_at.as_millis(),
+            live_timers: session.live_timers,
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Speaking to a running server.
+
+use super::Failure;
+use crate::config::Config;
+use reqwest::{Method, RequestBuilder, StatusCode};
+use serde_json::Value;
+use std::fs;
+
+pub struct Client {
+    http: reqwest::Client,
+    url: String,
+}
+
+impl Client {
+    pub fn new(url: &str) -> Result<Self, Failure> {
+        // The server is on this machine or named on purpose: a proxy from the environment is not meant for it.
+        let http = reqwest::Client::builder().no_proxy().build()?;
+        Ok(Self { http, url: url.trim_end_matches('/').to_owned() })
+    }
+
+    /// The server that runs on the configured data directory, else the one on the configured address.
+    pub fn of(config: &Config) -> Result<Self, Failure> {
+        let running = fs::read_to_string(config.address_file());
+        match running {
+            Ok(url) if !url.trim().is_empty() => Self::new(url.trim()),
+            _ => Self::new(&format!("http://{}", config.listen)),
+        }
+    }
+
+    pub async fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<Value, Failure> {
+        self.answer(self.request(Method::GET, path).query(query)).await
+    }
+
+    pub async fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        self.answer(self.request(Method::POST, path).json(body)).await
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, format!("{}{path}", self.url))
+    }
+
+    async fn answer(&self, request: RequestBuilder) -> Result<Value, Failure> {
+        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        let status = response.status();
+        let body: Value = response.json().await.map_err(|error| {
+            Failure::Refused(format!("{} answered {status} with something that is not JSON: {error}", self.url))
+        })?;
+        if status == StatusCode::OK {
+            return Ok(body);
+        }
+        let detail = body["detail"].as_str().unwrap_or("the server refused without saying why");
+        let code = body["code"].as_str().unwrap_or("unknown");
+        Err(Failure::Refused(format!("{detail} [{code}]")))
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> Failure {
+        if error.is_connect() {
+            return Failure::NoServer(format!(
+                "no server answers at {}. Start one with `reveille`, or name another with --url",
+                self.url
+            ));
+        }
+        Failure::Refused(format!("the connection to {} broke off: {error}", self.url))
+    }
+}
+
+/// One segment of a path, whatever characters are in it.
+pub fn segment(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(char::from(byte)),
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}

@@ -1,0 +1,213 @@
+//! The command line. One file per command, named as the command; they speak to a running server over its HTTP API.
+//!
+//! Exit codes: 0 done · 1 refused or failed · 2 wrong usage · 3 no server answers · 4 `timer` returned while the timer
+//! goes on · 5 `timer` returned because the timer was stopped.
+
+mod act;
+mod client;
+mod config;
+mod inbox;
+mod ls;
+mod read;
+mod serve;
+mod show;
+mod timer;
+
+use crate::config::Config;
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use client::Client;
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
+
+/// Why a command did not do what it was asked to.
+pub enum Failure {
+    Refused(String),
+    NoServer(String),
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Failure::Refused(format!("{:#}", error.into()))
+    }
+}
+
+pub type Done = Result<ExitCode, Failure>;
+
+/// The clock for AI agents: durable timers that wake the right agent, once.
+#[derive(Parser)]
+#[command(name = "reveille", version, about, long_about = None)]
+struct Cli {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Args, Clone)]
+pub struct Common {
+    /// Configuration file [default: reveille/reveille.toml in the XDG configuration directory]
+    #[arg(long, global = true, env = "REVEILLE_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where everything is kept [default: reveille in the XDG data directory]
+    #[arg(long, global = true, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// The server to speak to [default: the one that runs on the data directory]
+    #[arg(long, global = true, env = "REVEILLE_URL", value_name = "URL")]
+    url: Option<String>,
+    /// Answer with JSON, for programs
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the server (also without any command)
+    Serve(ServeArgs),
+    /// Set a timer and stand by, or continue one with --id
+    Timer(timer::TimerArgs),
+    /// List timers, soonest first
+    Ls(ls::LsArgs),
+    /// Show one timer
+    Read(read::ReadArgs),
+    /// End a timer for good
+    Stop(act::ActArgs),
+    /// Stop waiting for a timer; it runs on in the background and leaves a message
+    Cancel(act::ActArgs),
+    /// Freeze a timer for a while
+    Pause(act::PauseArgs),
+    /// Resume a paused timer early
+    Resume(act::ActArgs),
+    /// Show a session's pending messages
+    Inbox(inbox::InboxArgs),
+    /// Look at the configuration
+    Config {
+        #[command(subcommand)]
+        command: config::ConfigCommand,
+    },
+    /// Print completions for a shell
+    Completions { shell: clap_complete::Shell },
+}
+
+#[derive(Args, Default)]
+pub struct ServeArgs {
+    /// Address to listen on; port 0 picks a free one [default: 127.0.0.1:7383]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+    /// PostgreSQL instead of SQLite
+    #[arg(long, value_name = "URL")]
+    database_url: Option<String>,
+}
+
+#[derive(Args)]
+pub struct SessionArg {
+    /// The session the timer belongs to
+    #[arg(long, short, env = "REVEILLE_SESSION", default_value = "cli")]
+    session: String,
+}
+
+impl Common {
+    fn load(&self) -> Result<Config, Failure> {
+        let mut config = Config::load(self.config.as_deref())?;
+        if let Some(data_dir) = &self.data_dir {
+            config.data_dir.clone_from(data_dir);
+        }
+        Ok(config)
+    }
+
+    fn client(&self) -> Result<Client, Failure> {
+        match &self.url {
+            Some(url) => Client::new(url),
+            None => Client::of(&self.load()?),
+        }
+    }
+}
+
+pub fn main() -> ExitCode {
+    // `serve` is what one means without a command, so its flags are understood there too.
+    let mut words: Vec<_> = std::env::args_os().collect();
+    if needs_serve(&words) {
+        words.insert(1, "serve".into());
+    }
+    let cli = Cli::parse_from(words);
+    let outcome = match cli.command.unwrap_or(Command::Serve(ServeArgs::default())) {
+        Command::Serve(args) => serve::run(&cli.common, args),
+        Command::Config { command } => config::run(&cli.common, command),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "reveille", &mut std::io::stdout());
+            Ok(ExitCode::SUCCESS)
+        }
+        command => ask(&cli.common, command),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(Failure::Refused(why)) => complain(&why, 1),
+        Err(Failure::NoServer(why)) => complain(&why, 3),
+    }
+}
+
+fn ask(common: &Common, command: Command) -> Done {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let client = common.client()?;
+    runtime.block_on(async {
+        match command {
+            Command::Timer(args) => timer::run(common, &client, args).await,
+            Command::Ls(args) => ls::run(common, &client, args).await,
+            Command::Read(args) => read::run(common, &client, args).await,
+            Command::Stop(args) => act::run(common, &client, "stop", args, None).await,
+            Command::Cancel(args) => act::run(common, &client, "cancel", args, None).await,
+            Command::Resume(args) => act::run(common, &client, "resume", args, None).await,
+            Command::Pause(args) => act::run(common, &client, "pause", args.act, Some(args.duration)).await,
+            Command::Inbox(args) => inbox::run(common, &client, args).await,
+            Command::Serve(_) | Command::Config { .. } | Command::Completions { .. } => {
+                unreachable!("carried out without a server")
+            }
+        }
+    })
+}
+
+fn complain(why: &str, code: u8) -> ExitCode {
+    eprintln!("reveille: {why}");
+    ExitCode::from(code)
+}
+
+/// No command was given, only flags, and none that is answered by itself.
+fn needs_serve(words: &[std::ffi::OsString]) -> bool {
+    let mut command = Cli::command();
+    command.build();
+    let takes_value = |flag: &str| {
+        command.get_arguments().any(|arg| arg.get_long() == flag.strip_prefix("--") && arg.get_action().takes_values())
+    };
+    let mut words = words.iter().skip(1).map(|word| word.to_string_lossy().into_owned());
+    while let Some(word) = words.next() {
+        if !word.starts_with('-') || ["--help", "-h", "--version", "-V"].contains(&word.as_str()) {
+            return false;
+        }
+        if takes_value(&word) || word == "--listen" || word == "--database-url" {
+            words.next();
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn flags_alone_mean_serve() {
+        let serves = |line: &str| needs_serve(&line.split(' ').map(Into::into).collect::<Vec<_>>());
+        for line in
+            ["reveille", "reveille --listen 127.0.0.1:0", "reveille --data-dir ls --json", "reveille --config=x"]
+        {
+            assert!(serves(line), "{line}");
+        }
+        for line in ["reveille ls", "reveille --json ls", "reveille --data-dir d ls", "reveille --help", "reveille -V"]
+        {
+            assert!(!serves(line), "{line}");
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! `reveille serve`: runs the server until it is told to stop.
+
+use super::{Common, Done, ServeArgs};
+use crate::{clock::SystemClock, run::Server};
+use std::{io::Write, process::ExitCode, sync::Arc};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+pub fn run(common: &Common, args: ServeArgs) -> Done {
+    let mut config = common.load()?;
+    if let Some(listen) = args.listen {
+        config.listen = listen;
+    }
+    if args.database_url.is_some() {
+        config.database_url = args.database_url;
+    }
+    let filter = EnvFilter::try_from_env("REVEILLE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let server = Server::start(&config, Arc::new(SystemClock)).await?;
+        let (address, data) = (server.address, config.data_dir.display());
+        // The reader may be gone (`reveille | head -1`); that is no reason to stop keeping time.
+        let _ = writeln!(std::io::stdout(), "Reveille listens on http://{address} and keeps its data in {data}");
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("stopping: waiting calls are answered, timers go on at the next start");
+        server.stop().await;
+        Ok(ExitCode::SUCCESS)
+    })
+}

@@ -1,0 +1,104 @@
+//! `reveille timer`: sets or continues a timer and shows the time pass while it stands by.
+
+use super::{
+    Common, Done, SessionArg,
+    client::{Client, segment},
+    show,
+};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use reveille_core::{Millis, duration};
+use serde_json::{Map, Value, json};
+use std::{process::ExitCode, time::Duration};
+
+#[derive(Args)]
+pub struct TimerArgs {
+    /// How long the timer runs: 300, 5m, 1h30m. With --id: how much shall remain from now
+    total: Option<String>,
+    /// What you wait for; the command stands by
+    #[arg(long, short, conflicts_with = "mission")]
+    reason: Option<String>,
+    /// What to do when the time has come; the command returns at once
+    #[arg(long, short)]
+    mission: Option<String>,
+    /// How long this call stands by at most [default: to the end]
+    #[arg(long, short, value_name = "DURATION")]
+    timeout: Option<String>,
+    /// Continue this timer
+    #[arg(long, value_name = "TIMER")]
+    id: Option<String>,
+    #[command(flatten)]
+    session: SessionArg,
+}
+
+pub async fn run(common: &Common, client: &Client, args: TimerArgs) -> Done {
+    let mut body = Map::new();
+    let fields = [
+        ("total_duration", &args.total),
+        ("timeout_duration", &args.timeout),
+        ("reason", &args.reason),
+        ("mission", &args.mission),
+        ("timer_id", &args.id),
+    ];
+    for (name, value) in fields {
+        if let Some(value) = value {
+            body.insert(name.into(), json!(value));
+        }
+    }
+    let path = format!("/api/sessions/{}/tools/timer", segment(&args.session.session));
+    let bar = bar(common, &args);
+    let result = client.post(&path, &Value::Object(body)).await;
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    let result = result?;
+    if common.json {
+        show::line(&result.to_string());
+    } else {
+        tell(&result);
+    }
+    Ok(ExitCode::from(match result["outcome"].as_str() {
+        Some("completed" | "scheduled") => 0,
+        Some("stopped") => 5,
+        _ => 4,
+    }))
+}
+
+fn tell(result: &Value) {
+    show::timer(result);
+    for message in result["messages"].as_array().into_iter().flatten() {
+        show::line("");
+        message["text"].as_str().unwrap_or_default().lines().for_each(|text| show::line(&show::clean(text)));
+    }
+    show::line(&format!("\n{}", result["hint"].as_str().unwrap_or_default()));
+}
+
+/// The stand-by as a bar, drawn on a terminal only. The server keeps the time; this merely shows it.
+fn bar(common: &Common, args: &TimerArgs) -> Option<ProgressBar> {
+    if common.json || args.mission.is_some() {
+        return None;
+    }
+    let parse = |text: &Option<String>| {
+        let value = Value::String(text.clone()?);
+        duration::parse("duration", &value, Millis::new(u64::MAX >> 12)).ok()
+    };
+    let (total, timeout) = (parse(&args.total), parse(&args.timeout));
+    let shown = match (total, timeout) {
+        (Some(total), Some(timeout)) => total.min(timeout),
+        (Some(length), None) | (None, Some(length)) => length,
+        (None, None) => return None,
+    };
+    let style = ProgressStyle::with_template("{msg} {bar:40.cyan/blue} {eta_precise} left").ok()?;
+    let bar = ProgressBar::with_draw_target(Some(shown.get()), ProgressDrawTarget::stderr()).with_style(style);
+    bar.set_message(show::clean(args.reason.as_deref().or(args.id.as_deref()).unwrap_or("standing by")));
+    let began = std::time::Instant::now();
+    let weak = bar.downgrade();
+    tokio::spawn(async move {
+        while let Some(bar) = weak.upgrade() {
+            bar.set_position(began.elapsed().as_millis() as u64);
+            drop(bar);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    });
+    Some(bar)
+}

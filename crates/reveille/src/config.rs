@@ -1,0 +1,315 @@
+//! Configuration: defaults, then the file, then the environment, then flags. A key that is not known is an error, so
+//! that a misspelt one is not silently without effect.
+
+use reveille_core::{Limits, Millis, duration};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::{
+    env, fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+use toml::{Table, Value};
+
+pub const DEFAULT_LISTEN: &str = "127.0.0.1:7383";
+const DATABASE: &str = "reveille.db";
+/// Where a running server leaves its address, so that commands find it whatever port it has.
+const ADDRESS: &str = "address";
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    pub listen: SocketAddr,
+    /// Where everything is kept; the XDG data directory unless given.
+    pub data_dir: PathBuf,
+    /// Which server to be; made once and kept in the database unless given.
+    pub server_id: Option<String>,
+    pub database_url: Option<String>,
+    /// Host names besides the loopback's that requests may be addressed to.
+    pub allowed_hosts: Vec<String>,
+    /// Listening beyond the loopback lets anybody who reaches the port use it; this says that that is intended.
+    pub allow_remote: bool,
+    /// Ended timers, delivered messages and history are kept this long.
+    pub retention: Length,
+    pub limits: LimitsConfig,
+    pub stats: StatsConfig,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LimitsConfig {
+    pub timers_per_session: u32,
+    pub max_duration: Length,
+    pub text_chars: usize,
+    /// How long a delivery may take before its messages are free again.
+    pub lease: Length,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StatsConfig {
+    /// How often an agent would have asked instead of sleeping.
+    pub poll_interval: Length,
+}
+
+/// A duration in the file: `"7d"`, `"30s"` or a number of seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Length(pub Millis);
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: DEFAULT_LISTEN.parse().expect("a valid address"),
+            data_dir: xdg("XDG_DATA_HOME", ".local/share").join("reveille"),
+            server_id: None,
+            database_url: None,
+            allowed_hosts: Vec::new(),
+            allow_remote: false,
+            retention: Length(Millis::from_secs(7 * 24 * 3600)),
+            limits: LimitsConfig::default(),
+            stats: StatsConfig::default(),
+        }
+    }
+}
+
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        let limits = Limits::default();
+        Self {
+            timers_per_session: limits.live_timers_max,
+            max_duration: Length(limits.duration_max),
+            text_chars: limits.text_chars_max,
+            lease: Length(limits.lease),
+        }
+    }
+}
+
+impl Default for StatsConfig {
+    fn default() -> Self {
+        Self { poll_interval: Length(Limits::default().poll_interval) }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("{path} cannot be read: {why}")]
+    Unreadable { path: PathBuf, why: String },
+    #[error("{path}: {why}")]
+    Invalid { path: PathBuf, why: String },
+    #[error("environment variable {name}: {why}")]
+    Environment { name: String, why: String },
+    #[error("`{key}`: {why}")]
+    Value { key: &'static str, why: String },
+}
+
+/// How the text of an environment variable becomes the key's value.
+#[derive(Clone, Copy)]
+enum Form {
+    Text,
+    /// A number or a truth value.
+    Plain,
+    /// Separated by commas.
+    List,
+}
+
+/// Every key, by its path. `REVEILLE_` and the path in capitals is its environment variable.
+const KEYS: &[(&str, Form)] = &[
+    ("listen", Form::Text),
+    ("data_dir", Form::Text),
+    ("server_id", Form::Text),
+    ("database_url", Form::Text),
+    ("allowed_hosts", Form::List),
+    ("allow_remote", Form::Plain),
+    ("retention", Form::Text),
+    ("limits.timers_per_session", Form::Plain),
+    ("limits.max_duration", Form::Text),
+    ("limits.text_chars", Form::Plain),
+    ("limits.lease", Form::Text),
+    ("stats.poll_interval", Form::Text),
+];
+
+impl Config {
+    /// The file (the given one, else the one in the XDG configuration directory if it exists) and the environment.
+    pub fn load(path: Option<&Path>) -> Result<Self, ConfigError> {
+        let default = xdg("XDG_CONFIG_HOME", ".config").join("reveille/reveille.toml");
+        let path = path.unwrap_or(&default);
+        let text = match fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && path == default => String::new(),
+            Err(error) => return Err(ConfigError::Unreadable { path: path.to_owned(), why: error.to_string() }),
+        };
+        Self::parse(path, &text, |name| env::var(name).ok())
+    }
+
+    fn parse(path: &Path, text: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        let invalid = |error: toml::de::Error| ConfigError::Invalid { path: path.to_owned(), why: error.to_string() };
+        // Read once as it stands, so that an error points into the file.
+        let _: Config = toml::from_str(text).map_err(invalid)?;
+        let mut table: Table = toml::from_str(text).map_err(invalid)?;
+        for (key, form) in KEYS {
+            let name = format!("REVEILLE_{}", key.replace('.', "_").to_uppercase());
+            let Some(text) = variable(&name).filter(|text| !text.is_empty()) else { continue };
+            set(&mut table, key, value(&name, &text, *form)?);
+            // Checked one by one, so that the error names the variable.
+            if let Err(error) = table.clone().try_into::<Config>() {
+                return Err(ConfigError::Environment { name, why: error.message().to_owned() });
+            }
+        }
+        table.try_into().map_err(invalid)
+    }
+
+    /// What can only be said of the whole, after flags.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let value = |key, why: &str| Err(ConfigError::Value { key, why: why.to_owned() });
+        if self.database_url.is_some() {
+            return value("database_url", "this version keeps everything in SQLite in `data_dir`; leave the key out");
+        }
+        if !self.listen.ip().is_loopback() && !self.allow_remote {
+            return value(
+                "listen",
+                "anybody who reaches this address could use the server; listen on 127.0.0.1, or set `allow_remote = true`",
+            );
+        }
+        if self.server_id.as_ref().is_some_and(|id| id.trim().is_empty()) {
+            return value("server_id", "must not be empty; leave it out to have one made");
+        }
+        if self.limits.timers_per_session == 0 {
+            return value("limits.timers_per_session", "must be at least 1");
+        }
+        Ok(())
+    }
+
+    pub fn limits(&self) -> Limits {
+        Limits {
+            live_timers_max: self.limits.timers_per_session,
+            duration_max: self.limits.max_duration.0,
+            text_chars_max: self.limits.text_chars,
+            lease: self.limits.lease.0,
+            poll_interval: self.stats.poll_interval.0,
+        }
+    }
+
+    pub fn database(&self) -> PathBuf {
+        self.data_dir.join(DATABASE)
+    }
+
+    pub fn address_file(&self) -> PathBuf {
+        self.data_dir.join(ADDRESS)
+    }
+}
+
+fn value(name: &str, text: &str, form: Form) -> Result<Value, ConfigError> {
+    Ok(match form {
+        Form::Text => Value::String(text.to_owned()),
+        Form::List => Value::Array(text.split(',').map(|part| Value::String(part.trim().to_owned())).collect()),
+        Form::Plain => match text.parse::<i64>() {
+            Ok(number) => Value::Integer(number),
+            Err(_) => match text {
+                "true" => Value::Boolean(true),
+                "false" => Value::Boolean(false),
+                _ => {
+                    let why = format!("'{text}' is neither a number nor true or false");
+                    return Err(ConfigError::Environment { name: name.to_owned(), why });
+                }
+            },
+        },
+    })
+}
+
+fn set(table: &mut Table, key: &str, value: Value) {
+    match key.split_once('.') {
+        None => {
+            table.insert(key.to_owned(), value);
+        }
+        Some((section, rest)) => {
+            let section = table.entry(section.to_owned()).or_insert_with(|| Value::Table(Table::new()));
+            if let Value::Table(section) = section {
+                set(section, rest, value);
+            }
+        }
+    }
+}
+
+fn xdg(variable: &str, below_home: &str) -> PathBuf {
+    match env::var_os(variable).filter(|path| !path.is_empty()) {
+        Some(path) => path.into(),
+        None => PathBuf::from(env::var_os("HOME").unwrap_or_default()).join(below_home),
+    }
+}
+
+impl<'de> Deserialize<'de> for Length {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        const MAX: Millis = Millis::from_secs(100 * 366 * 24 * 3600);
+        let value = serde_json::Value::deserialize(deserializer)?;
+        duration::parse("duration", &value, MAX)
+            .map(Length)
+            .map_err(|reject| serde::de::Error::custom(reject.to_string().replace("`duration`: ", "")))
+    }
+}
+
+impl Serialize for Length {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{}s", self.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str, variables: &[(&str, &str)]) -> Result<Config, String> {
+        let find = |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_string());
+        Config::parse(Path::new("reveille.toml"), text, find).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_environment_goes_over_the_file_and_the_file_over_the_defaults() {
+        let file = "retention = \"1d\"\n[limits]\ntimers_per_session = 7\nlease = 5\n";
+        let config = parse(file, &[("REVEILLE_LIMITS_TIMERS_PER_SESSION", "9"), ("REVEILLE_LISTEN", "127.0.0.1:0")]);
+        let config = config.expect("valid");
+        assert_eq!(config.retention, Length(Millis::from_secs(86_400)));
+        assert_eq!(config.limits.timers_per_session, 9);
+        assert_eq!(config.limits.lease, Length(Millis::from_secs(5)));
+        assert_eq!(config.listen.port(), 0);
+        assert_eq!(config.limits.text_chars, Limits::default().text_chars_max);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (file, variables, expected) in [
+            ("retentoin = \"1d\"", &[][..], "retentoin"),
+            ("retention = \"soon\"", &[], "soon"),
+            ("[limits]\ntimers_per_session = -1", &[], "timers_per_session"),
+            ("listen = \"7383\"", &[], "listen"),
+            ("listen", &[], "reveille.toml"),
+            ("", &[("REVEILLE_RETENTION", "-5m")], "REVEILLE_RETENTION"),
+            ("", &[("REVEILLE_LIMITS_TEXT_CHARS", "many")], "REVEILLE_LIMITS_TEXT_CHARS"),
+        ] {
+            let error = parse(file, variables).expect_err(file);
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_key_has_an_environment_variable() {
+        let full = Config { server_id: Some("x".into()), database_url: Some("x".into()), ..Config::default() };
+        let mut paths = Vec::new();
+        for (key, value) in Table::try_from(&full).expect("representable") {
+            match value {
+                Value::Table(section) => paths.extend(section.keys().map(|inner| format!("{key}.{inner}"))),
+                _ => paths.push(key),
+            }
+        }
+        let mut known: Vec<String> = KEYS.iter().map(|(key, _)| (*key).to_owned()).collect();
+        paths.sort();
+        known.sort();
+        assert_eq!(known, paths);
+    }
+
+    #[test]
+    fn beyond_the_loopback_needs_a_word() {
+        let open = Config { listen: "0.0.0.0:7383".parse().expect("valid"), ..Config::default() };
+        assert!(open.check().is_err());
+        assert!(Config { allow_remote: true, ..open }.check().is_ok());
+        assert!(Config::default().check().is_ok());
+    }
+}

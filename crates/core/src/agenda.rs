@@ -13,9 +13,26 @@ pub struct Agenda {
     window: BTreeSet<(Timestamp, ItemId)>,
     due_of: HashMap<ItemId, Timestamp>,
     /// Proposed and not yet settled. The store still shows these as due, so no page is loaded meanwhile.
-    in_flight: usize,
+    in_flight: HashMap<ItemId, Flight>,
+    /// Proposals that failed, by when they come again. Not in the window: they say nothing about its horizon.
+    retries: BTreeSet<(Timestamp, ItemId)>,
+    retry_of: HashMap<ItemId, Retry>,
     horizon: Horizon,
     window_max: usize,
+}
+
+#[derive(Debug, Default)]
+struct Flight {
+    proposals: usize,
+    /// The deadline proposed; `None` once the item was learned again, for that is newer.
+    due: Option<Timestamp>,
+}
+
+#[derive(Debug)]
+struct Retry {
+    at: Timestamp,
+    /// The deadline that could not be acted on. Another one in the store is news.
+    due: Timestamp,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +50,9 @@ impl Agenda {
         Self {
             window: BTreeSet::new(),
             due_of: HashMap::new(),
-            in_flight: 0,
+            in_flight: HashMap::new(),
+            retries: BTreeSet::new(),
+            retry_of: HashMap::new(),
             horizon: Horizon::Unknown,
             window_max: window_max.max(1),
         }
@@ -42,6 +61,9 @@ impl Agenda {
     /// An item changed: this is its deadline now, if it has one.
     pub fn learn(&mut self, id: &ItemId, due: Option<Timestamp>) {
         self.forget(id);
+        if let Some(flight) = self.in_flight.get_mut(id) {
+            flight.due = None;
+        }
         let Some(due) = due else { return };
         let inside = match self.horizon {
             Horizon::Unknown => false,
@@ -61,11 +83,12 @@ impl Agenda {
 
     /// Nothing is under way that the store does not show yet.
     pub fn may_refill(&self) -> bool {
-        self.in_flight == 0
+        self.in_flight.is_empty()
     }
 
+    /// Room for a window behind whatever fails and stays due.
     pub fn page_size(&self) -> usize {
-        self.window_max
+        self.window_max + self.retries.len()
     }
 
     /// The earliest deadlines of the store, `page_size` of them; fewer means there are no more.
@@ -74,57 +97,77 @@ impl Agenda {
         self.due_of.clear();
         self.horizon = match page.last() {
             // More rows may share the last deadline, so the window is only complete before it.
-            Some((last, _)) if page.len() >= self.window_max => Horizon::Before(*last),
+            Some((last, _)) if page.len() >= self.page_size() => Horizon::Before(*last),
             _ => Horizon::Complete,
         };
         for (due, id) in page {
-            self.insert(due, id);
+            if self.retry_of.get(&id).is_none_or(|retry| retry.due != due) {
+                self.forget(&id);
+                self.insert(due, id);
+            }
         }
+        self.trim();
     }
 
     /// When to look again; `None`: nothing is pending.
     pub fn next(&self) -> Option<Timestamp> {
-        self.window.first().map(|(due, _)| *due)
+        self.first().map(|(due, _)| *due)
     }
 
     /// Takes deadlines that have passed, earliest first. They are in flight until [`Agenda::settled`].
     pub fn take_due(&mut self, now: Timestamp, max: usize) -> Vec<ItemId> {
         let mut taken = Vec::new();
         while taken.len() < max {
-            match self.window.first() {
-                Some((due, _)) if *due <= now => {}
-                _ => break,
-            }
-            let Some((_, id)) = self.window.pop_first() else { break };
-            self.due_of.remove(&id);
+            let Some((due, id)) = self.first().filter(|(due, _)| *due <= now).cloned() else { break };
+            let due = self.retry_of.get(&id).map_or(due, |retry| retry.due);
+            self.forget(&id);
+            let flight = self.in_flight.entry(id.clone()).or_default();
+            (flight.proposals, flight.due) = (flight.proposals + 1, Some(due));
             taken.push(id);
         }
-        self.in_flight += taken.len();
         taken
     }
 
     /// The proposal was carried out (or found stale).
     pub fn settled(&mut self, ids: &[ItemId]) {
-        self.in_flight = self.in_flight.saturating_sub(ids.len());
+        for id in ids {
+            self.land(id);
+        }
     }
 
     /// The proposal could not be carried out; propose again at `at`.
     pub fn postpone(&mut self, ids: &[ItemId], at: Timestamp) {
-        self.settled(ids);
         for id in ids {
             // Whatever was learned meanwhile is newer than this.
-            if !self.due_of.contains_key(id) {
-                self.insert(at, id.clone());
+            if let Some(due) = self.land(id) {
+                self.forget(id);
+                self.retry_of.insert(id.clone(), Retry { at, due });
+                self.retries.insert((at, id.clone()));
             }
         }
     }
 
+    /// One proposal less under way; the deadline it was made for, if that is still the last word.
+    fn land(&mut self, id: &ItemId) -> Option<Timestamp> {
+        let flight = self.in_flight.get_mut(id)?;
+        let due = flight.due;
+        flight.proposals -= 1;
+        if flight.proposals == 0 {
+            self.in_flight.remove(id);
+        }
+        due
+    }
+
+    fn first(&self) -> Option<&(Timestamp, ItemId)> {
+        self.window.first().into_iter().chain(self.retries.first()).min()
+    }
+
     pub fn len(&self) -> usize {
-        self.window.len()
+        self.window.len() + self.retries.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.window.is_empty()
+        self.first().is_none()
     }
 
     fn insert(&mut self, due: Timestamp, id: ItemId) {
@@ -135,6 +178,9 @@ impl Agenda {
     fn forget(&mut self, id: &ItemId) {
         if let Some(due) = self.due_of.remove(id) {
             self.window.remove(&(due, id.clone()));
+        }
+        if let Some(retry) = self.retry_of.remove(id) {
+            self.retries.remove(&(retry.at, id.clone()));
         }
     }
 

@@ -59,9 +59,10 @@ pub enum Command {
     Read {
         id: Option<ItemId>,
     },
-    /// A call that stood by is about to answer.
+    /// A call that stood by since then is about to answer.
     Return {
         id: ItemId,
+        since: Timestamp,
         slept: Millis,
     },
     /// Deadlines that are believed to have passed. Being wrong about it changes nothing.

@@ -81,7 +81,7 @@ pub fn decide(
         Command::Stop { id, note } => draft.act(id, "timer.stopped", note, |timer| timer.stop(note.clone(), now))?,
         Command::Read { id: Some(id) } => Reply::Timer { timer: draft.timer(id)?, stand_by: None },
         Command::Read { id: None } => Reply::Timers(state.items.iter().filter_map(Item::as_timer).cloned().collect()),
-        Command::Return { id, slept } => draft.returned(id, *slept)?,
+        Command::Return { id, since, slept } => draft.returned(id, *since, *slept)?,
         Command::Fire { ids, standing } => draft.fire(ids, standing),
         Command::Collect => Reply::Collected,
         Command::CommitLease { lease, channel } => draft.commit_lease(lease, channel)?,
@@ -220,14 +220,14 @@ impl<'a> Draft<'a> {
         Ok(Reply::Timer { timer, stand_by: None })
     }
 
-    fn returned(&mut self, id: &ItemId, slept: Millis) -> Result<Reply, Reject> {
+    fn returned(&mut self, id: &ItemId, since: Timestamp, slept: Millis) -> Result<Reply, Reject> {
         let mut timer = self.timer(id)?;
         let before = timer.status();
         self.count(tally::STANDBYS, 1);
         self.count(tally::SLEPT_MS, i64::try_from(slept.get()).unwrap_or(i64::MAX));
         let saved = slept.get() / self.limits.poll_interval.get().max(1);
         self.count(tally::REQUESTS_SAVED, i64::try_from(saved).unwrap_or(i64::MAX));
-        timer.returned(self.now);
+        timer.returned(since, self.now);
         let data = Map::from_iter([("slept".to_owned(), seconds(slept))]);
         self.changed(before, timer.clone(), "timer.checked", data);
         Ok(Reply::Timer { timer, stand_by: None })
@@ -243,8 +243,12 @@ impl<'a> Draft<'a> {
             let mut completed = None;
             for step in &steps {
                 match *step {
-                    Settled::PauseOver { at } => {
-                        let data = Map::from_iter([("due".to_owned(), json!(at.as_millis()))]);
+                    Settled::PauseOver { at, remaining, status } => {
+                        let data = Map::from_iter([
+                            ("due".to_owned(), json!(at.as_millis())),
+                            ("remaining_time".to_owned(), seconds(remaining)),
+                            ("status".to_owned(), json!(status)),
+                        ]);
                         self.note(SubjectKind::Timer, &timer.id, "timer.resumed", data);
                         fired.push(Fired { id: timer.id.clone(), due: at });
                     }
@@ -327,7 +331,10 @@ impl<'a> Draft<'a> {
 
     fn take_along(&mut self, ride: &crate::command::Ride) -> Vec<Message> {
         let lease = Lease { id: ride.lease.clone(), until: self.now.plus(ride.length) };
-        let riding = inbox::lease(&self.state.inbox, &lease, ride.messages_max, self.now);
+        // What this very decision has delivered or released is not to be taken up again by it.
+        let written = |message: &&Message| self.messages.iter().any(|write| write.message().id == message.id);
+        let untouched: Vec<Message> = self.state.inbox.iter().filter(|message| !written(message)).cloned().collect();
+        let riding = inbox::lease(&untouched, &lease, ride.messages_max, self.now);
         self.messages.extend(riding.iter().cloned().map(MessageWrite::Update));
         riding
     }

@@ -102,6 +102,8 @@ pub enum Settled {
     /// The pause was over at `at`; counting went on from that very instant, however late this was noticed.
     PauseOver {
         at: Timestamp,
+        remaining: Millis,
+        status: Status,
     },
     TimeUp {
         due: Timestamp,
@@ -194,8 +196,8 @@ impl Timer {
             && until <= now
         {
             self.phase = Phase::Running { due: until.plus(remaining), background };
-            self.note = Some("pause is over".into());
-            done.push(Settled::PauseOver { at: until });
+            self.note = None;
+            done.push(Settled::PauseOver { at: until, remaining, status: self.status() });
         }
         if let Phase::Running { due, .. } = self.phase
             && due <= now
@@ -282,10 +284,10 @@ impl Timer {
         Ok(())
     }
 
-    /// A call came back from standing by.
-    pub fn returned(&mut self, now: Timestamp) {
+    /// The call that stood by since then came back. Another one may have begun meanwhile.
+    pub fn returned(&mut self, since: Timestamp, now: Timestamp) {
         self.last_check_at = now;
-        self.standby = None;
+        self.standby = self.standby.filter(|standby| standby.since != since);
     }
 
     fn acted(&mut self, note: Option<String>, now: Timestamp) {

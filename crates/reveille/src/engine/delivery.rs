@@ -1,7 +1,7 @@
 //! After the reply: what was really delivered is committed, everything else goes back into the inbox.
 
 use super::{Engine, EngineError};
-use reveille_core::{Call, Command, ItemId, LeaseId, Millis, SessionId};
+use reveille_core::{Call, Command, ItemId, LeaseId, Millis, SessionId, Timestamp};
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
@@ -30,7 +30,7 @@ pub struct Delivery {
 pub enum Chore {
     Commit { session: SessionId, lease: LeaseId, channel: &'static str },
     Release { session: SessionId, lease: LeaseId },
-    Left { session: SessionId, id: ItemId, slept: Millis },
+    Left { session: SessionId, id: ItemId, since: Timestamp, slept: Millis },
 }
 
 impl Delivery {
@@ -85,7 +85,7 @@ impl Engine {
                 (session, Command::CommitLease { lease, channel: channel.to_owned() })
             }
             Chore::Release { session, lease } => (session, Command::ReleaseLease { lease }),
-            Chore::Left { session, id, slept } => (session, Command::Return { id, slept }),
+            Chore::Left { session, id, since, slept } => (session, Command::Return { id, since, slept }),
         };
         for attempt in 1..=TRIES_MAX {
             match self.execute(&session, Call::new(command.clone())).await {

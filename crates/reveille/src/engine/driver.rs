@@ -31,6 +31,7 @@ pub async fn run(engine: Arc<Engine>, feed: Feed, stop: CancellationToken) {
         looked_at: engine.now(),
         rescan_at: engine.now(),
         purge_at: engine.now(),
+        failing: false,
         firing: JoinSet::new(),
         engine,
         feed,
@@ -48,6 +49,8 @@ struct Driver {
     looked_at: Timestamp,
     rescan_at: Timestamp,
     purge_at: Timestamp,
+    /// The store does not work: nothing is read before `rescan_at`.
+    failing: bool,
 }
 
 impl Driver {
@@ -79,15 +82,13 @@ impl Driver {
         }
         self.looked_at = now;
         let rescan = now >= self.rescan_at && self.agenda.may_refill();
-        if rescan || self.agenda.needs_page() {
-            let again_in = match self.refill().await {
-                Ok(()) => self.engine.settings.rescan,
-                Err(error) => {
-                    tracing::warn!(%error, "the next deadlines cannot be read; trying again");
-                    RETRY
-                }
-            };
-            self.rescan_at = now.plus(again_in);
+        if rescan || (self.agenda.needs_page() && !self.failing) {
+            let refilled = self.refill().await;
+            self.failing = refilled.is_err();
+            self.rescan_at = now.plus(if self.failing { RETRY } else { self.engine.settings.rescan });
+            if let Err(error) = refilled {
+                tracing::warn!(%error, "the next deadlines cannot be read; trying again");
+            }
         }
         while self.firing.len() < CHUNKS_IN_FLIGHT_MAX {
             let ids = self.agenda.take_due(now, FIRE_CHUNK);
@@ -127,16 +128,26 @@ impl Driver {
             Ok((ids, Err((error, left)))) => {
                 tracing::warn!(%error, count = left.len(), "deadlines could not be acted on; trying again");
                 self.engine.metrics.fire_failures.inc_by(left.len() as u64);
-                self.agenda.settled(&ids[..ids.len() - left.len()]);
+                let done: Vec<ItemId> = ids.into_iter().filter(|id| !left.contains(id)).collect();
+                self.agenda.settled(&done);
                 self.agenda.postpone(&left, self.engine.now().plus(RETRY));
+                if self.agenda.len() > 2 * self.engine.settings.window_max {
+                    self.begin_anew();
+                }
             }
             Err(error) => {
                 // A panic in deciding: a bug, but not a reason to forget anybody's deadline.
                 tracing::error!(%error, "firing failed; everything is looked at again");
-                self.agenda = Agenda::new(self.engine.settings.window_max);
-                self.rescan_at = self.engine.now().plus(RETRY);
+                self.begin_anew();
             }
         }
+    }
+
+    /// Forgets everything, since the store has it all, and looks again in a while.
+    fn begin_anew(&mut self) {
+        self.agenda = Agenda::new(self.engine.settings.window_max);
+        self.failing = true;
+        self.rescan_at = self.engine.now().plus(RETRY);
     }
 
     fn learn(&mut self, committed: &mut Vec<Arc<Committed>>) {

@@ -24,12 +24,25 @@ impl Engine {
 
     /// One try; answers the items whose sessions changed meanwhile.
     async fn fire_round(&self, ids: Vec<ItemId>) -> Result<Vec<ItemId>, (EngineError, Vec<ItemId>)> {
-        let states = match self.store.load_items(ids.clone()).await {
-            Ok(states) => states,
-            Err(error) => return Err((error.into(), ids)),
-        };
-        let commits = states.into_iter().map(|(session, state)| self.fire_session(session, state));
         let (mut again, mut failed, mut why) = (Vec::new(), Vec::new(), None);
+        let mut states = Vec::new();
+        match self.store.load_items(ids.clone()).await {
+            Ok(all) => states = all,
+            // One item that cannot be read must not keep the others from firing.
+            Err(_) if ids.len() > 1 => {
+                for id in ids {
+                    match self.store.load_items(vec![id.clone()]).await {
+                        Ok(one) => states.extend(one),
+                        Err(error) => {
+                            failed.push(id);
+                            why = Some(error.into());
+                        }
+                    }
+                }
+            }
+            Err(error) => return Err((error.into(), ids)),
+        }
+        let commits = states.into_iter().map(|(session, state)| self.fire_session(session, state));
         for (ids, result) in join_all(commits).await {
             match result {
                 Ok(()) => {}

@@ -179,8 +179,9 @@ impl Engine {
     }
 
     /// A call that stood by is gone without an answer; what it slept still counts.
-    pub fn left(&self, session: SessionId, id: ItemId, slept: Millis) {
-        let _ = self.chores.send(Chore::Left { session, id, slept });
+    pub fn left(&self, session: SessionId, id: ItemId, since: Timestamp) {
+        let slept = self.now().since(since);
+        let _ = self.chores.send(Chore::Left { session, id, since, slept });
     }
 
     /// How many calls stand by now, to be watched.

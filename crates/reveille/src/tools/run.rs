@@ -124,10 +124,10 @@ impl ToolCall<'_> {
             standing = self.engine.stand_by(&timer.id);
         }
         standing.begins(version.unwrap_or_default());
-        let mut asleep = Asleep::new(&self, &timer);
+        let asleep = Asleep::new(&self, &timer);
         let released = self.wait(&mut standing, &timer, length).await;
-        let slept = asleep.wakes();
-        self.returns(timer, standing, released, slept).await
+        let since = asleep.wakes();
+        self.returns(timer, standing, released, since).await
     }
 
     /// `None`: the call's own time is over, or the server stops.
@@ -147,9 +147,10 @@ impl ToolCall<'_> {
         timer: Timer,
         mut standing: Standing,
         released: Option<Released>,
-        slept: Millis,
+        since: Timestamp,
     ) -> Result<(ToolReply, Outcome), EngineError> {
-        let done = match self.execute(Command::Return { id: timer.id.clone(), slept }, true).await {
+        let slept = self.engine.now().since(since);
+        let done = match self.execute(Command::Return { id: timer.id.clone(), since, slept }, true).await {
             Ok(done) => done,
             // The agent gets its answer even when nothing can be written; only the statistics lose.
             Err(error) => {
@@ -255,12 +256,15 @@ impl Asleep {
     fn new(call: &ToolCall<'_>, timer: &Timer) -> Self {
         let engine = call.engine.clone();
         engine.metrics.standing_by.inc();
-        Self { session: call.session.clone(), id: timer.id.clone(), since: engine.now(), awake: false, engine }
+        // The stand-by's own beginning, by which it is known.
+        let since = timer.standby.map_or_else(|| engine.now(), |standby| standby.since);
+        Self { session: call.session.clone(), id: timer.id.clone(), since, awake: false, engine }
     }
 
-    fn wakes(&mut self) -> Millis {
+    /// Since when it slept.
+    fn wakes(mut self) -> Timestamp {
         self.awake = true;
-        self.engine.now().since(self.since)
+        self.since
     }
 }
 
@@ -268,8 +272,7 @@ impl Drop for Asleep {
     fn drop(&mut self) {
         self.engine.metrics.standing_by.dec();
         if !self.awake {
-            let slept = self.engine.now().since(self.since);
-            self.engine.left(self.session.clone(), self.id.clone(), slept);
+            self.engine.left(self.session.clone(), self.id.clone(), self.since);
         }
     }
 }

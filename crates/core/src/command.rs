@@ -158,6 +158,7 @@ impl State {
             created_at: now,
             active_at: now,
             live_timers: 0,
+            pending_messages: 0,
         })
     }
 }

@@ -278,6 +278,7 @@ impl<'a> Draft<'a> {
             "message": { "id": message.id, "kind": message.kind, "text": message.text },
         });
         self.messages.push(MessageWrite::Insert(message));
+        self.session.pending_messages += 1;
         self.count(tally::MESSAGES_CREATED, 1);
         let Value::Object(data) = data else { unreachable!("written as an object above") };
         self.changed(before, timer, "timer.completed", data);
@@ -318,6 +319,7 @@ impl<'a> Draft<'a> {
         }
         self.count(tally::MESSAGES_DELIVERED, delivered.len() as i64);
         let count = delivered.len();
+        self.session.pending_messages = self.session.pending_messages.saturating_sub(count as u32);
         self.messages.extend(delivered.into_iter().map(MessageWrite::Update));
         Ok(Reply::Settled(count))
     }

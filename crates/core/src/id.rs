@@ -1,6 +1,6 @@
 //! Names of sessions, items and leases. Cheap to clone; checked where they enter.
 
-use crate::reject::Reject;
+use crate::{reject::Reject, time::Timestamp};
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
 
@@ -76,13 +76,21 @@ impl SessionId {
 
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
-/// `prefix_` and eight characters a model repeats without error (no i, l, o, u), from 40 random bits given by the caller.
-pub fn readable(prefix: &str, random: [u8; 5]) -> String {
-    let bits = random.iter().fold(0u64, |bits, byte| bits << 8 | u64::from(*byte));
-    let mut id = String::with_capacity(prefix.len() + 9);
+/// Of the bits of an id, this many are random: a billion ids for each second.
+const RANDOM_BITS: u32 = 30;
+/// The others are the second, which comes round again after twelve days. Ids made together stand together in an index,
+/// and inserting them touches few of its pages.
+const SECOND_BITS: u32 = 20;
+
+/// `prefix_` and ten characters a model repeats without error (no i, l, o, u).
+pub fn readable(prefix: &str, now: Timestamp, random: u32) -> String {
+    let second = now.as_millis().div_euclid(1000) as u64 & ((1 << SECOND_BITS) - 1);
+    let bits = second << RANDOM_BITS | u64::from(random) & ((1 << RANDOM_BITS) - 1);
+    let characters = (SECOND_BITS + RANDOM_BITS) / 5;
+    let mut id = String::with_capacity(prefix.len() + 1 + characters as usize);
     id.push_str(prefix);
     id.push('_');
-    for place in (0..8).rev() {
+    for place in (0..characters).rev() {
         id.push(char::from(ALPHABET[(bits >> (place * 5) & 31) as usize]));
     }
     id
@@ -94,9 +102,11 @@ mod tests {
 
     #[test]
     fn readable_ids_use_every_bit() {
-        assert_eq!(readable("timer", [0; 5]), "timer_00000000");
-        assert_eq!(readable("timer", [255; 5]), "timer_zzzzzzzz");
-        assert_eq!(readable("timer", [0, 0, 0, 0, 33]), "timer_00000011");
+        let at = Timestamp::from_millis;
+        assert_eq!(readable("timer", at(999), 0), "timer_0000000000");
+        assert_eq!(readable("timer", at(((1 << 20) - 1) * 1000), u32::MAX), "timer_zzzzzzzzzz");
+        assert_eq!(readable("timer", at(33_000), 33), "timer_0011000011");
+        assert_eq!(readable("timer", at(-1), 0), "timer_zzzz000000");
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub struct Session {
     pub active_at: Timestamp,
     /// Kept here so that the limit needs no counting.
     pub live_timers: u32,
+    /// At most this many messages are undelivered; kept here so that an empty inbox need not be looked into.
+    pub pending_messages: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

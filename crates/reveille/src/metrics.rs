@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct ToolLabels {
     pub tool: &'static str,
     /// An outcome (`completed`, `timeout`, …) or the code of an error.
-    pub result: String,
+    pub result: &'static str,
 }
 
 pub struct Metrics {
@@ -57,8 +57,8 @@ impl Metrics {
         self.late.observe(late);
     }
 
-    pub fn tool(&self, tool: &'static str, result: &str) {
-        self.tools.get_or_create(&ToolLabels { tool, result: result.to_owned() }).inc();
+    pub fn tool(&self, tool: &'static str, result: &'static str) {
+        self.tools.get_or_create(&ToolLabels { tool, result }).inc();
     }
 
     /// Lateness in milliseconds that this share of firings stayed within; `None` before the first.

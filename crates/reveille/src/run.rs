@@ -4,8 +4,8 @@
 use crate::{
     clock::Clock,
     config::Config,
-    engine::{Engine, Settings, random},
-    http::{self, AllowedHosts, App},
+    engine::{Engine, Settings},
+    http::{self, App, guard::AllowedHosts},
 };
 use anyhow::Context;
 use reveille_core::id;
@@ -29,7 +29,7 @@ pub struct Server {
 impl Server {
     pub async fn start(config: &Config, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
         config.check()?;
-        let fresh = id::readable("server", random());
+        let fresh = id::readable("server", clock.now(), rand::random());
         let store: Arc<dyn Store> =
             Arc::new(SqliteStore::open(&config.database(), config.server_id.as_deref(), &fresh)?);
         let listener = TcpListener::bind(config.listen).await.with_context(|| {
@@ -41,8 +41,7 @@ impl Server {
         let engine = Engine::start(store, clock, settings, stop_engine.clone(), &tasks);
         let app = App { engine: engine.clone(), stop: stop_door.clone(), started_at: engine.now() };
         let hosts = AllowedHosts::new(config.allowed_hosts.iter().cloned().chain([address.ip().to_string()]));
-        let router = http::router(app, hosts);
-        let door = tokio::spawn(http::serve::serve(listener, router, stop_door.clone()));
+        let door = tokio::spawn(http::serve::serve(listener, http::router(app), hosts, stop_door.clone()));
         let address_file = config.address_file();
         fs::write(&address_file, format!("http://{address}\n"))
             .with_context(|| format!("cannot write {}", address_file.display()))?;

@@ -63,10 +63,18 @@ impl Inner {
         if found.map(|(_, version)| version) != batch.expected {
             return Err(CommitError::Conflict);
         }
-        for write in &batch.items {
-            if let ItemWrite::Insert { item, .. } = write
-                && self.items.values().any(|stored| stored.item.id() == item.id())
-            {
+        for (at, write) in batch.items.iter().enumerate() {
+            let ItemWrite::Insert { item, key } = write else { continue };
+            let taken = self.items.values().any(|stored| {
+                let same_key = key.is_some()
+                    && stored.session == batch.session.id
+                    && stored.key.as_ref().map(|key| &key.key) == key.as_ref().map(|key| &key.key);
+                stored.item.id() == item.id() || same_key
+            });
+            let twice = batch.items[..at]
+                .iter()
+                .any(|earlier| matches!(earlier, ItemWrite::Insert { item: other, .. } if other.id() == item.id()));
+            if taken || twice {
                 return Err(CommitError::IdTaken);
             }
         }
@@ -201,7 +209,7 @@ impl Store for MemoryStore {
         let first_seq = inner.apply(&batch)?;
         let committed = Arc::new(Committed { batch, first_seq });
         // Told under the lock: the feed has the order of the commits.
-        self.listeners.tell(&committed);
+        self.listeners.tell(vec![committed.clone()]);
         Ok(committed)
     }
 

@@ -2,21 +2,17 @@
 //! nothing at all, but for a look at the whole agenda once a minute as a safety net.
 
 use super::{Engine, EngineError};
+use futures_util::future::BoxFuture;
 use reveille_core::{Agenda, ItemId, Millis, Timestamp};
 use reveille_store::{Committed, Feed, StoreError};
 use std::sync::Arc;
-use tokio::{
-    sync::mpsc,
-    task::{JoinError, JoinSet},
-};
+use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 /// Items fired in one go: enough to fill a group commit, few enough that the first need not wait for the last.
 const FIRE_CHUNK: usize = 512;
 /// While one chunk is made durable the next is loaded and decided.
 const CHUNKS_IN_FLIGHT_MAX: usize = 3;
-/// Commits learned of at once.
-const FEED_CHUNK: usize = 256;
 /// After a failure (full disk, lost database): how long until the next try.
 const RETRY: Millis = Millis::from_secs(1);
 /// Old rows removed in one go.
@@ -55,20 +51,22 @@ struct Driver {
 
 impl Driver {
     async fn run(&mut self) {
-        let mut committed = Vec::with_capacity(FEED_CHUNK);
+        let mut alarm = Alarm { at: self.wake_at(), rings: Box::pin(std::future::ready(())) };
         loop {
             self.look().await;
-            let wake = self.engine.clock.sleep_until(self.wake_at());
+            let at = self.wake_at();
+            if alarm.at != at {
+                alarm = Alarm { at, rings: self.engine.clock.sleep_until(at) };
+            }
             tokio::select! {
                 biased;
                 Some(done) = self.firing.join_next() => self.settle(done),
-                count = next(&mut self.feed, &mut committed) => {
-                    if count == 0 {
-                        return; // the store is closed
-                    }
-                    self.learn(&mut committed);
-                }
-                () = wake => {}
+                group = self.feed.recv() => match group {
+                    Some(group) => self.learn(&group),
+                    None => return, // the store is closed
+                },
+                // It may ring early, when the clock was set; either way it has to be wound up again.
+                () = &mut alarm.rings => alarm = Alarm { at, rings: self.engine.clock.sleep_until(at) },
             }
         }
     }
@@ -150,8 +148,8 @@ impl Driver {
         self.rescan_at = self.engine.now().plus(RETRY);
     }
 
-    fn learn(&mut self, committed: &mut Vec<Arc<Committed>>) {
-        for committed in committed.drain(..) {
+    fn learn(&mut self, group: &[Arc<Committed>]) {
+        for committed in group {
             for write in &committed.batch.items {
                 self.agenda.learn(write.item().id(), write.item().due());
             }
@@ -159,8 +157,10 @@ impl Driver {
     }
 }
 
-async fn next(feed: &mut mpsc::UnboundedReceiver<Arc<Committed>>, into: &mut Vec<Arc<Committed>>) -> usize {
-    feed.recv_many(into, FEED_CHUNK).await
+/// A sleep that is kept as long as nothing changes what it is for.
+struct Alarm {
+    at: Timestamp,
+    rings: BoxFuture<'static, ()>,
 }
 
 impl Engine {

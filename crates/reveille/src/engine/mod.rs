@@ -138,11 +138,20 @@ impl Engine {
     }
 
     async fn carry_out(&self, session: &SessionId, call: &Call) -> Result<(Decision, Option<u64>), EngineError> {
-        let _turn = self.locks.take(session).await;
+        let mut turn = self.locks.take(session).await;
         for _ in 0..CONFLICTS_MAX {
-            let state = self.store.load(session, call.needs()).await?;
+            let needs = call.needs();
+            let (state, remembered) = match turn.recall(&needs) {
+                Some(state) => (state, true),
+                None => (self.store.load(session, needs).await?, false),
+            };
             let mut decision = match decide(session, &state, call, self.clock.now(), &self.limits) {
                 Ok(decision) => decision,
+                // What was remembered may be old; a refusal must be true.
+                Err(_) if remembered => {
+                    turn.forget();
+                    continue;
+                }
                 Err(Reject::Overdue(ids)) => {
                     self.fire(ids).await.map_err(|(error, _)| error)?;
                     continue;
@@ -152,8 +161,11 @@ impl Engine {
             };
             let Some(batch) = decision.batch.take() else { return Ok((decision, None)) };
             match self.store.commit(batch).await {
-                Ok(committed) => return Ok((decision, Some(committed.batch.session.version))),
-                Err(CommitError::Conflict) => {}
+                Ok(committed) => {
+                    turn.remember(&committed.batch.session);
+                    return Ok((decision, Some(committed.batch.session.version)));
+                }
+                Err(CommitError::Conflict) => turn.forget(),
                 Err(CommitError::IdTaken) => return Err(EngineError::IdTaken),
                 Err(CommitError::Store(error)) => return Err(error.into()),
             }
@@ -210,21 +222,15 @@ impl Engine {
     }
 
     pub fn fresh_timer(&self) -> ItemId {
-        ItemId::new(id::readable("timer", random()))
+        ItemId::new(id::readable("timer", self.now(), rand::random()))
     }
 
     pub fn fresh_lease(&self) -> LeaseId {
-        LeaseId::new(id::readable("lease", random()))
+        LeaseId::new(id::readable("lease", self.now(), rand::random()))
     }
 
     /// Only takes pending messages along.
     pub async fn collect(&self, session: &SessionId, ride: Ride) -> Result<Outcome, EngineError> {
         self.execute(session, Call { command: Command::Collect, ride: Some(ride) }).await
     }
-}
-
-pub(crate) fn random<const N: usize>() -> [u8; N] {
-    let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).expect("the operating system has random numbers");
-    bytes
 }

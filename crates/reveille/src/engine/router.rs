@@ -7,11 +7,14 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 pub async fn run(engine: Arc<Engine>, mut feed: Feed, stop: CancellationToken) {
-    while let Some(Some(committed)) = stop.run_until_cancelled(feed.recv()).await {
-        engine.release_standing(&committed);
-        if engine.events.receiver_count() > 0 {
-            for recorded in committed.recorded() {
-                let _ = engine.events.send(Arc::new(recorded));
+    while let Some(Some(group)) = stop.run_until_cancelled(feed.recv()).await {
+        let followed = engine.events.receiver_count() > 0;
+        for committed in group.iter() {
+            engine.release_standing(committed);
+            if followed {
+                for recorded in committed.recorded() {
+                    let _ = engine.events.send(Arc::new(recorded));
+                }
             }
         }
     }

@@ -2,13 +2,8 @@
 //! (`Host`) and the page it comes from (`Origin`); both must be ours. This stops DNS rebinding and cross-site requests.
 
 use super::problem::ApiError;
-use axum::{
-    extract::{Request, State},
-    http::{HeaderMap, StatusCode, header},
-    middleware::Next,
-    response::Response,
-};
-use std::{net::IpAddr, sync::Arc};
+use axum::http::{HeaderMap, Request, StatusCode, header};
+use std::net::IpAddr;
 
 /// Host names this server answers to, besides those of the loopback.
 #[derive(Clone, Debug, Default)]
@@ -35,7 +30,8 @@ fn host_of(authority: &str) -> &str {
     }
 }
 
-pub async fn check(State(hosts): State<Arc<AllowedHosts>>, request: Request, next: Next) -> Result<Response, ApiError> {
+/// Nothing, or the answer that refuses the request.
+pub fn check<B>(hosts: &AllowedHosts, request: &Request<B>) -> Result<(), ApiError> {
     let refuse = |what: &str, value: &str| {
         let detail = format!(
             "{what} '{value}' is not one this server answers to; if it should be, add the name to `allowed_hosts`"
@@ -52,7 +48,7 @@ pub async fn check(State(hosts): State<Arc<AllowedHosts>>, request: Request, nex
             return refuse("the origin", origin);
         }
     }
-    Ok(next.run(request).await)
+    Ok(())
 }
 
 fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {

@@ -3,7 +3,7 @@
 
 mod body;
 mod events;
-mod guard;
+pub mod guard;
 mod health;
 mod history;
 mod inbox;
@@ -22,8 +22,6 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
-
-pub use guard::AllowedHosts;
 
 /// What every handler is given.
 #[derive(Clone)]
@@ -71,12 +69,11 @@ pub fn openapi() -> String {
     text
 }
 
-pub fn router(app: App, hosts: AllowedHosts) -> Router {
+pub fn router(app: App) -> Router {
     let (router, _) = routes().split_for_parts();
     router
         .route("/openapi.json", axum::routing::get(health::openapi))
         .fallback(problem::not_found)
         .method_not_allowed_fallback(problem::method_not_allowed)
-        .layer(axum::middleware::from_fn_with_state(Arc::new(hosts), guard::check))
         .with_state(app)
 }

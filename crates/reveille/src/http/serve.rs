@@ -1,13 +1,15 @@
 //! Connections. Driven by hand instead of `axum::serve`, which has no header timeout, no bound on connections and no
 //! end for streams: a client that sends half a header must not hold a place for ever.
 
-use super::receipt::{Flushing, Receipts};
-use axum::{Router, body::Body, http::Request};
-use hyper::server::conn::http1;
+use super::{
+    guard::{self, AllowedHosts},
+    receipt::{Flushing, Receipts},
+};
+use axum::{Router, http::Request, response::IntoResponse};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
-    server::graceful::GracefulShutdown,
-    service::TowerToHyperService,
+    server::graceful::{GracefulConnection, GracefulShutdown},
 };
 use std::{io, sync::Arc, time::Duration};
 use tokio::{
@@ -15,7 +17,7 @@ use tokio::{
     sync::Semaphore,
 };
 use tokio_util::sync::CancellationToken;
-use tower::ServiceExt;
+use tower::Service;
 
 /// A client has this long to send its request head, also between requests on one connection.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -27,7 +29,8 @@ const DRAIN: Duration = Duration::from_secs(10);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves until `stop` is cancelled and open requests are answered.
-pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
+pub async fn serve(listener: TcpListener, router: Router, hosts: AllowedHosts, stop: CancellationToken) {
+    let hosts = Arc::new(hosts);
     let graceful = GracefulShutdown::new();
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
@@ -45,7 +48,7 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
                 }
             },
         };
-        let connection = graceful.watch(connection(stream, router.clone()));
+        let connection = graceful.watch(connection(stream, router.clone(), hosts.clone()));
         tokio::spawn(async move {
             // A broken connection is the client's affair; what it interrupted has cleaned up after itself.
             let _ = connection.await;
@@ -58,18 +61,21 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
     }
 }
 
-fn connection(stream: TcpStream, router: Router) -> impl hyper_util::server::graceful::GracefulConnection {
+fn connection(stream: TcpStream, router: Router, hosts: Arc<AllowedHosts>) -> impl GracefulConnection {
     let _ = stream.set_nodelay(true);
     let receipts = Receipts::default();
     let io = Flushing::new(TokioIo::new(stream), receipts.clone());
-    let service = router.map_request(move |mut request: Request<hyper::body::Incoming>| {
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        let (mut router, refused) = (router.clone(), guard::check(&hosts, &request).err());
         request.extensions_mut().insert(receipts.clone());
-        request.map(Body::new)
+        async move {
+            match refused {
+                Some(refused) => Ok(refused.into_response()),
+                None => router.call(request).await,
+            }
+        }
     });
-    http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
-        .serve_connection(io, TowerToHyperService::new(service))
+    http1::Builder::new().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).serve_connection(io, service)
 }
 
 async fn pause(error: io::Error) {

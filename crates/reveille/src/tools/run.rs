@@ -87,7 +87,7 @@ impl ToolCall<'_> {
             TimerWish::Continue { id, ask } => {
                 let standing = self.engine.stand_by(&id);
                 let done = self.execute(Command::Continue { id, ask }, false).await?;
-                self.begun(done, standing).await
+                self.begun(done, standing, false).await
             }
             TimerWish::Create { purpose, total, timeout } => {
                 let key = self.request_key(&purpose, total, timeout)?;
@@ -99,7 +99,7 @@ impl ToolCall<'_> {
                     match self.execute(Command::Create { id, purpose, total, timeout, key }, at_once).await {
                         Err(EngineError::IdTaken) => {}
                         Err(error) => return Err(error),
-                        Ok(done) => return self.begun(done, standing).await,
+                        Ok(done) => return self.begun(done, standing, at_once).await,
                     }
                 }
                 Err(EngineError::IdTaken)
@@ -107,8 +107,13 @@ impl ToolCall<'_> {
         }
     }
 
-    /// The command is committed; now stand by, if it says so.
-    async fn begun(self, done: Done, mut standing: Standing) -> Result<(ToolReply, Outcome), EngineError> {
+    /// The command is committed; now stand by, if it says so. `complete`: pending messages were taken along already.
+    async fn begun(
+        self,
+        done: Done,
+        mut standing: Standing,
+        complete: bool,
+    ) -> Result<(ToolReply, Outcome), EngineError> {
         let Reply::Timer { timer, stand_by } = &done.reply else { unreachable!("timers answer with a timer") };
         let (timer, version) = (timer.clone(), done.version);
         let Some(length) = *stand_by else {
@@ -116,7 +121,7 @@ impl ToolCall<'_> {
                 (Status::Running | Status::RunningBackground, Purpose::Mission(_)) => Outcome::Scheduled,
                 _ => self::standing(&timer),
             };
-            let done = if done.riding.is_empty() { self.with_messages(done).await } else { done };
+            let done = if complete { done } else { self.with_messages(done).await };
             return Ok((self.reply(done, outcome, Some(outcome == Outcome::Paused)), outcome));
         };
         // A repeated request is answered with the timer made before, whose id is not the one announced.
@@ -124,6 +129,16 @@ impl ToolCall<'_> {
             standing = self.engine.stand_by(&timer.id);
         }
         standing.begins(version.unwrap_or_default());
+        // Boxed: the calls that do not stand by should not carry the size of those that do.
+        Box::pin(self.sleep(timer, standing, length)).await
+    }
+
+    async fn sleep(
+        self,
+        timer: Timer,
+        mut standing: Standing,
+        length: Millis,
+    ) -> Result<(ToolReply, Outcome), EngineError> {
         let asleep = Asleep::new(&self, &timer);
         let released = self.wait(&mut standing, &timer, length).await;
         let since = asleep.wakes();

@@ -2,7 +2,7 @@
 
 use super::failed;
 use crate::StoreError;
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, ErrorCode, OptionalExtension};
 use std::path::Path;
 
 /// Each step brings the format one version further. Released steps are never edited.
@@ -29,7 +29,11 @@ pub fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreErro
 
 /// The format of the file: 0 for a new one. Reads only, so that a foreign file is left as it is.
 fn version(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
-    let not_ours = |_| StoreError::NotOurs { path: path.to_owned() };
+    // Only a file that is no database at all is somebody else's; a damaged or locked one is not to be moved away.
+    let not_ours = |error: rusqlite::Error| match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => StoreError::NotOurs { path: path.to_owned() },
+        _ => failed(error),
+    };
     let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let application = pragma("application_id").map_err(not_ours)?;
     let version = pragma("user_version").map_err(not_ours)?;

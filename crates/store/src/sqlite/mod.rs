@@ -15,16 +15,20 @@ use crate::{
 use async_trait::async_trait;
 use lane::Lane;
 use reveille_core::{Batch, ItemId, Needs, Session, SessionId, Timestamp, command::State};
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig, hooks::Wal};
 use std::{
     collections::BTreeMap,
-    fs::{self, File, OpenOptions},
+    fs::{self, File, OpenOptions, TryLockError},
     io::{Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
-    sync::{Arc, mpsc},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+        mpsc,
+    },
 };
 use tokio::sync::oneshot;
-use writer::{Job, Writer};
+use writer::{Checkpointer, Job, Writer};
 
 /// Pages each connection keeps in memory. The operating system caches the file as well, so more buys little.
 const WRITER_CACHE_KIB: i64 = 16 * 1024;
@@ -49,6 +53,13 @@ impl SqliteStore {
         migrate::migrate(&mut connection, path)?;
         restrict(path)?;
         configure(&connection, WRITER_CACHE_KIB)?;
+        let log_pages = Arc::new(AtomicU32::new(0));
+        let counted = log_pages.clone();
+        let hook = move |_: &mut Wal, pages: i32| {
+            counted.store(pages.unsigned_abs(), Ordering::Relaxed);
+            Ok(())
+        };
+        connection.wal_hook(Some(hook)).map_err(failed)?;
         let (server, server_id) = migrate::server(&connection, server_id, fresh_server_id)?;
         let last_seq: i64 =
             connection.query_row("SELECT coalesce(max(seq), 0) FROM history", [], |row| row.get(0)).map_err(failed)?;
@@ -65,8 +76,8 @@ impl SqliteStore {
             connection,
             server,
             next_seq: last_seq + 1,
-            wal: beside(path, "-wal"),
-            checkpointer: writer::checkpointer(checkpointing)?,
+            log_pages,
+            checkpointer: Checkpointer::start(checkpointing)?,
             listeners: listeners.clone(),
             broken: None,
             _lock: lock,
@@ -159,6 +170,8 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
     let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).map_err(failed)?;
     connection.busy_timeout(std::time::Duration::from_secs(5)).map_err(failed)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+    // Plans must not depend on bound values: with partial indexes SQLite would plan every statement anew on each use.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(failed)?;
     Ok(connection)
 }
 
@@ -173,24 +186,26 @@ fn configure(connection: &Connection, cache_kib: i64) -> Result<(), StoreError> 
 }
 
 /// One process per file. The lock is the operating system's, so a crash never leaves it behind.
-fn lock(path: &Path) -> Result<File, StoreError> {
-    let path = beside(path, ".lock");
+fn lock(database: &Path) -> Result<File, StoreError> {
+    let path = beside(database, ".lock");
     let unwritable = |error: std::io::Error| StoreError::Unwritable(format!("{}: {error}", path.display()));
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory).map_err(unwritable)?;
     }
     let mut file =
         OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(unwritable)?;
-    if file.try_lock().is_err() {
-        let mut text = String::new();
-        let _ = file.read_to_string(&mut text);
-        return Err(StoreError::InUse { path, pid: text.trim().parse().ok() });
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut text = String::new();
+            let _ = file.read_to_string(&mut text);
+            return Err(StoreError::InUse { path: database.to_owned(), pid: text.trim().parse().ok() });
+        }
+        Err(TryLockError::Error(error)) => return Err(unwritable(error)),
     }
     // Only for the message above; the lock does not depend on it.
-    let _ = file
-        .set_len(0)
-        .and_then(|()| file.seek(SeekFrom::Start(0)))
-        .and_then(|_| write!(file, "{}", std::process::id()));
+    let pid = std::process::id().to_string();
+    let _ = file.set_len(0).and_then(|()| file.seek(SeekFrom::Start(0))).and_then(|_| file.write_all(pid.as_bytes()));
     Ok(file)
 }
 
@@ -219,7 +234,14 @@ fn failed(error: rusqlite::Error) -> StoreError {
             StoreError::Unwritable(text)
         }
         (_, Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
-        | (rusqlite::Error::FromSqlConversionFailure(..), _) => StoreError::Damaged(text),
+        | (
+            rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..)
+            | rusqlite::Error::InvalidColumnType(..)
+            | rusqlite::Error::Utf8Error(..)
+            | rusqlite::Error::QueryReturnedNoRows,
+            _,
+        ) => StoreError::Damaged(text),
         _ => StoreError::Failed(text),
     }
 }

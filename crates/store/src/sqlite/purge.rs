@@ -33,7 +33,7 @@ pub fn find(connection: &Connection, server: i64, before: i64, limit: usize) -> 
         // Entries are numbered in the order of time, so the old ones come first and the scan ends at a young one.
         history: find(
             "SELECT seq FROM (SELECT seq, at FROM history WHERE server = ?1 ORDER BY seq LIMIT ?3)
-             WHERE at < ?2 AND seq < (SELECT max(seq) FROM history)",
+             WHERE at < ?2 AND seq < (SELECT max(seq) FROM history WHERE server = ?1)",
         )?,
         sessions: find(
             "SELECT num FROM sessions s WHERE server = ?1 AND active_at < ?2
@@ -51,7 +51,11 @@ pub fn remove(connection: &Connection, expired: &Expired) -> Result<usize> {
         keys.iter().try_fold(0, |sum, key| Ok(sum + statement.execute([key])?))
     };
     Ok(remove("DELETE FROM items WHERE seq = ?1 AND ended IS NOT NULL", &expired.items)?
-        + remove("DELETE FROM messages WHERE seq = ?1", &expired.messages)?
+        + remove(
+            "DELETE FROM messages WHERE seq = ?1 AND (delivered_at IS NOT NULL OR EXISTS
+             (SELECT 1 FROM sessions WHERE num = messages.session AND state = 'closed'))",
+            &expired.messages,
+        )?
         + remove("DELETE FROM history WHERE seq = ?1", &expired.history)?
         + remove(
             "DELETE FROM sessions WHERE num = ?1 AND NOT EXISTS (SELECT 1 FROM items WHERE session = ?1)

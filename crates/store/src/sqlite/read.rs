@@ -163,7 +163,7 @@ pub fn tallies(connection: &Connection, server: i64) -> Result<BTreeMap<String, 
         .collect()
 }
 
-const SESSION: &str = "name, version, state, created_at, active_at, live_timers";
+const SESSION: &str = "name, version, state, created_at, active_at, live_timers, pending_messages";
 
 fn session_named(connection: &Connection, server: i64, id: &SessionId) -> Result<Option<(i64, Session)>> {
     connection
@@ -186,6 +186,7 @@ fn session_row(row: &Row<'_>) -> Result<Session> {
         created_at: Timestamp::from_millis(row.get(4)?),
         active_at: Timestamp::from_millis(row.get(5)?),
         live_timers: row.get(6)?,
+        pending_messages: row.get(7)?,
     })
 }
 

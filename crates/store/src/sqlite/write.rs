@@ -47,47 +47,49 @@ pub fn apply(connection: &Connection, server: i64, batch: &Batch, first_seq: i64
     Ok(Applied::Yes)
 }
 
-/// The number of the session's row, if it is at the expected version; it is raised here.
+/// The number of the session's row, if it is at the expected version; it is raised here. Without RETURNING, for which
+/// SQLite would keep a journal for each statement.
 fn session(connection: &Connection, server: i64, batch: &Batch) -> Result<Option<i64>> {
     let session = &batch.session;
-    match batch.expected {
-        Some(expected) => connection
+    let Some(expected) = batch.expected else {
+        let inserted = connection
             .prepare_cached(
-                "UPDATE sessions SET version = ?4, state = ?5, active_at = ?6, live_timers = ?7
-                 WHERE server = ?1 AND name = ?2 AND version = ?3 RETURNING num",
+                "INSERT INTO sessions
+                 (server, name, version, state, created_at, active_at, live_timers, pending_messages)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO NOTHING",
             )?
-            .query_row(
-                params![
-                    server,
-                    session.id.as_str(),
-                    expected as i64,
-                    session.version as i64,
-                    session.state.as_str(),
-                    session.active_at.as_millis(),
-                    session.live_timers,
-                ],
-                |row| row.get(0),
-            )
-            .optional(),
-        None => connection
+            .execute(params![
+                server,
+                session.id.as_str(),
+                session.version as i64,
+                session.state.as_str(),
+                session.created_at.as_millis(),
+                session.active_at.as_millis(),
+                session.live_timers,
+                session.pending_messages,
+            ])?;
+        return Ok((inserted == 1).then(|| connection.last_insert_rowid()));
+    };
+    let found: Option<i64> = connection
+        .prepare_cached("SELECT num FROM sessions WHERE server = ?1 AND name = ?2 AND version = ?3")?
+        .query_row(params![server, session.id.as_str(), expected as i64], |row| row.get(0))
+        .optional()?;
+    if let Some(num) = found {
+        connection
             .prepare_cached(
-                "INSERT INTO sessions (server, name, version, state, created_at, active_at, live_timers)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING RETURNING num",
+                "UPDATE sessions SET version = ?2, state = ?3, active_at = ?4, live_timers = ?5, pending_messages = ?6
+                 WHERE num = ?1",
             )?
-            .query_row(
-                params![
-                    server,
-                    session.id.as_str(),
-                    session.version as i64,
-                    session.state.as_str(),
-                    session.created_at.as_millis(),
-                    session.active_at.as_millis(),
-                    session.live_timers,
-                ],
-                |row| row.get(0),
-            )
-            .optional(),
+            .execute(params![
+                num,
+                session.version as i64,
+                session.state.as_str(),
+                session.active_at.as_millis(),
+                session.live_timers,
+                session.pending_messages,
+            ])?;
     }
+    Ok(found)
 }
 
 fn item(connection: &Connection, server: i64, session: i64, write: &ItemWrite) -> Result<()> {

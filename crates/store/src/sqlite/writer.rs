@@ -13,18 +13,21 @@ use rusqlite::{Connection, ErrorCode};
 use std::{
     collections::HashMap,
     fs::File,
-    path::PathBuf,
-    sync::{Arc, mpsc},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+        mpsc,
+    },
     thread,
 };
 use tokio::sync::oneshot;
 
 /// Most batches in one transaction; bounds the time a batch can wait for others' work.
 const GROUP_BATCHES_MAX: usize = 1024;
-/// The log is written back into the database in the background from this size on …
-const WAL_BYTES_CHECKPOINT: u64 = 4 << 20;
-/// … and by the writer itself, which then waits, from this size on: the log must not grow without end.
-const WAL_BYTES_MAX: u64 = 64 << 20;
+/// The log is written back into the database in the background from this many pages on (16 MiB) …
+const LOG_PAGES_CHECKPOINT: u32 = 4096;
+/// … and by the writer itself, which then waits, from this many on (64 MiB): the log must not grow without end.
+const LOG_PAGES_MAX: u32 = 4 * LOG_PAGES_CHECKPOINT;
 
 pub type Answer = oneshot::Sender<Result<Arc<Committed>, CommitError>>;
 
@@ -38,9 +41,10 @@ pub struct Writer {
     pub connection: Connection,
     pub server: i64,
     pub next_seq: i64,
-    pub wal: PathBuf,
+    /// Pages in the log as of the last commit. The file's size says nothing: it is used again from its beginning.
+    pub log_pages: Arc<AtomicU32>,
     /// Writes the log back into the database while this thread goes on committing.
-    pub checkpointer: mpsc::SyncSender<()>,
+    pub checkpointer: Checkpointer,
     pub listeners: Arc<Listeners>,
     /// A commit whose durability is unknown: nothing may be written after it, or an answer could be a lie.
     pub broken: Option<StoreError>,
@@ -76,8 +80,11 @@ impl Writer {
             self.commit(group);
             self.checkpoint_if_large();
         }
-        let _ = self.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
-        drop(self);
+        let Writer { connection, checkpointer, _lock: lock, .. } = self;
+        // Two checkpoints exclude each other, and only the last one leaves everything in the one file.
+        checkpointer.finish();
+        let _ = connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
+        drop((connection, lock));
         if let Some(done) = closing {
             let _ = done.send(());
         }
@@ -146,6 +153,8 @@ impl Writer {
     }
 
     fn answer(&mut self, group: Vec<(Batch, Answer)>, applied: Vec<Applied>) {
+        let mut told = Vec::with_capacity(group.len());
+        let mut answers = Vec::with_capacity(group.len());
         for ((batch, answer), applied) in group.into_iter().zip(applied) {
             let result = match applied {
                 Applied::Conflict => Err(CommitError::Conflict),
@@ -153,16 +162,23 @@ impl Writer {
                     let first_seq = self.next_seq;
                     self.next_seq += batch.history.len() as i64;
                     let committed = Arc::new(Committed { batch, first_seq });
-                    self.listeners.tell(&committed);
+                    told.push(committed.clone());
                     Ok(committed)
                 }
             };
+            answers.push((answer, result));
+        }
+        self.listeners.tell(told);
+        for (answer, result) in answers {
             // A caller that went away has its change all the same.
             let _ = answer.send(result);
         }
     }
 
     fn purge(&mut self, expired: &Expired) -> Result<usize, StoreError> {
+        if let Some(error) = &self.broken {
+            return Err(error.clone());
+        }
         let tx = self.connection.transaction().map_err(failed)?;
         let removed = purge::remove(&tx, expired).map_err(failed)?;
         tx.commit().map_err(failed)?;
@@ -170,28 +186,40 @@ impl Writer {
     }
 
     fn checkpoint_if_large(&mut self) {
-        let bytes = std::fs::metadata(&self.wal).map_or(0, |meta| meta.len());
-        if bytes > WAL_BYTES_MAX {
+        let pages = self.log_pages.load(Ordering::Relaxed);
+        if pages > LOG_PAGES_MAX {
             let _ = self.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
-        } else if bytes > WAL_BYTES_CHECKPOINT {
+        } else if pages > LOG_PAGES_CHECKPOINT {
             // Full: one is already on its way.
-            let _ = self.checkpointer.try_send(());
+            let _ = self.checkpointer.wishes.try_send(());
         }
     }
 }
 
 /// A thread that copies the log back into the database whenever it is told to.
-pub fn checkpointer(connection: Connection) -> Result<mpsc::SyncSender<()>, StoreError> {
-    let (sender, wishes) = mpsc::sync_channel::<()>(1);
-    thread::Builder::new()
-        .name("sqlite-checkpointer".into())
-        .spawn(move || {
-            while wishes.recv().is_ok() {
-                let _ = connection.execute_batch("PRAGMA wal_checkpoint(PASSIVE)");
-            }
-        })
-        .map_err(|error| StoreError::Failed(error.to_string()))?;
-    Ok(sender)
+pub struct Checkpointer {
+    wishes: mpsc::SyncSender<()>,
+    thread: thread::JoinHandle<()>,
+}
+
+impl Checkpointer {
+    pub fn start(connection: Connection) -> Result<Self, StoreError> {
+        let (wishes, queue) = mpsc::sync_channel::<()>(1);
+        let thread = thread::Builder::new()
+            .name("sqlite-checkpointer".into())
+            .spawn(move || {
+                while queue.recv().is_ok() {
+                    let _ = connection.execute_batch("PRAGMA wal_checkpoint(PASSIVE)");
+                }
+            })
+            .map_err(|error| StoreError::Failed(error.to_string()))?;
+        Ok(Self { wishes, thread })
+    }
+
+    fn finish(self) {
+        drop(self.wishes);
+        let _ = self.thread.join();
+    }
 }
 
 fn refused(error: rusqlite::Error) -> CommitError {

@@ -1,17 +1,20 @@
--- Times are milliseconds since 1970, UTC. One row of `servers` is one logical Reveille; several may share a database.
+-- Times are milliseconds since 1970, UTC. `server` and `session` are numbers of rows in those tables; there are no
+-- foreign keys, since every write was decided as a whole. One row of `servers` is one logical Reveille; several may share
+-- a database.
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE servers (num INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE);
 
 -- `version` fences every write to anything in the session.
 CREATE TABLE sessions (
     num INTEGER PRIMARY KEY,
-    server INTEGER NOT NULL REFERENCES servers (num),
+    server INTEGER NOT NULL,
     name TEXT NOT NULL,
     version INTEGER NOT NULL,
     state TEXT NOT NULL,
     created_at INTEGER NOT NULL,
     active_at INTEGER NOT NULL,
     live_timers INTEGER NOT NULL,
+    pending_messages INTEGER NOT NULL,
     UNIQUE (server, name)
 );
 
@@ -19,7 +22,7 @@ CREATE TABLE sessions (
 CREATE TABLE items (
     seq INTEGER PRIMARY KEY,
     server INTEGER NOT NULL,
-    session INTEGER NOT NULL REFERENCES sessions (num),
+    session INTEGER NOT NULL,
     id TEXT NOT NULL,
     kind TEXT NOT NULL,
     status TEXT NOT NULL,
@@ -39,7 +42,7 @@ CREATE UNIQUE INDEX items_request ON items (session, request_key) WHERE request_
 CREATE TABLE messages (
     seq INTEGER PRIMARY KEY,
     server INTEGER NOT NULL,
-    session INTEGER NOT NULL REFERENCES sessions (num),
+    session INTEGER NOT NULL,
     id TEXT NOT NULL,
     kind TEXT NOT NULL,
     text TEXT NOT NULL,

@@ -1,0 +1,120 @@
+//! How `tests/golden/v1.db` was made: `cargo run -p reveille-store --example make_golden -- OUT.db`. Ids and times are
+//! fixed, so it makes the same content again as long as the format and the rules are the same.
+//!
+//! A released golden file is never made anew: it stands for the databases people have. A new format gets a new file.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "../tests/drive/mod.rs"]
+mod drive;
+
+use drive::{cancel, close, collect, commit_lease, create, fire, iid, iids, mission, pause, resume, stop, wait};
+use reveille_core::{Call, Command, LeaseId, Millis, Purpose, RequestKey, Timestamp, timer::Continuation};
+use reveille_store::{SqliteStore, Store};
+use rusqlite::Connection;
+use std::{collections::HashMap, path::Path};
+
+/// 2026-01-02T03:04:05Z
+const START_MS: i64 = 1_767_323_045_000;
+
+#[tokio::main]
+async fn main() {
+    let out = std::env::args_os().nth(1).expect("usage: make_golden OUT.db");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("reveille.db");
+
+    let store = SqliteStore::open(&path, None, "srv_golden").unwrap();
+    demo(&store).await;
+    chat(&store).await;
+    closed(&store).await;
+    store.close().await;
+    let neighbour = SqliteStore::open(&path, Some("srv_neighbour"), "").unwrap();
+    run(&neighbour, "demo", wait("timer_running", "another server's", 60), 0).await;
+    neighbour.close().await;
+    compact(&path, Path::new(&out));
+}
+
+async fn run(store: &dyn Store, session: &str, command: Command, seconds: i64) {
+    call(store, session, Call::new(command), seconds).await;
+}
+
+async fn call(store: &dyn Store, session: &str, call: Call, seconds: i64) {
+    drive::call(store, session, call, Timestamp::from_millis(START_MS + seconds * 1000)).await;
+}
+
+/// Timers in every state, messages in every state.
+async fn demo(store: &dyn Store) {
+    let waiting = |text: &str| Purpose::Waiting(text.into());
+    let running = Command::Create {
+        id: iid("timer_running"),
+        purpose: waiting("等待构建完成 🙂"),
+        total: Millis::from_secs(3600),
+        timeout: Some(Millis::from_secs(500)),
+        key: None,
+    };
+    run(store, "demo", running, 0).await;
+    for (id, seconds) in [("timer_delivered", 100), ("timer_leased", 200), ("timer_pending", 300)] {
+        run(store, "demo", mission(id, &format!("检查 {id}"), seconds), 0).await;
+    }
+    run(store, "demo", wait("timer_background", "deploy\nstage \"two\"", 7200), 1).await;
+    run(store, "demo", mission("timer_paused", "重启服务器", 1800), 2).await;
+    let key = RequestKey { key: "create-1".into(), fingerprint: "print-1".into() };
+    run(store, "demo", create("timer_mission", Purpose::Mission("write the report".into()), 5400, Some(key)), 3).await;
+    run(store, "demo", wait("timer_stopped", "no longer needed", 900), 4).await;
+    run(store, "demo", wait("timer_resumed", "resumed early", 1000), 5).await;
+    run(store, "demo", wait("timer_extended", "extended", 60), 6).await;
+    run(store, "demo", mission("timer_pause_over", "its pause ended by itself", 4000), 7).await;
+    run(store, "demo", wait("timer_paused_background", "cancelled, then paused", 4100), 8).await;
+
+    run(store, "demo", Command::Cancel { id: iid("timer_background"), note: Some("先做别的".into()) }, 10).await;
+    run(store, "demo", cancel("timer_paused_background"), 11).await;
+    run(store, "demo", pause("timer_pause_over", 30), 12).await;
+    run(store, "demo", pause("timer_paused_background", 9000), 13).await;
+    run(store, "demo", pause("timer_resumed", 600), 15).await;
+    let paused =
+        Command::Pause { id: iid("timer_paused"), length: Millis::from_secs(6000), note: Some("午休".into()) };
+    run(store, "demo", paused, 20).await;
+    run(store, "demo", resume("timer_resumed"), 25).await;
+    run(store, "demo", Command::Stop { id: iid("timer_stopped"), note: Some("done by hand".into()) }, 30).await;
+    let ask =
+        Continuation { total: Some(Millis::new(2500)), timeout: None, reason: Some("再等等".into()), mission: None };
+    run(store, "demo", Command::Continue { id: iid("timer_extended"), ask }, 40).await;
+    run(store, "demo", cancel("timer_extended"), 41).await;
+    let since = Timestamp::from_millis(START_MS + 4500);
+    run(store, "demo", Command::Return { id: iid("timer_mission"), since, slept: Millis::new(37_500) }, 42).await;
+    run(store, "demo", fire(&["timer_extended"]), 43).await;
+    run(store, "demo", fire(&["timer_pause_over"]), 43).await;
+    call(store, "demo", collect("lease_first", 5), 44).await;
+    run(store, "demo", Command::ReleaseLease { lease: LeaseId::new("lease_first") }, 45).await;
+
+    run(store, "demo", fire(&["timer_delivered"]), 101).await;
+    call(store, "demo", collect("lease_second", 5), 102).await;
+    run(store, "demo", commit_lease("lease_second"), 103).await;
+    let standing = HashMap::from([(iid("timer_leased"), LeaseId::new("lease_standing"))]);
+    run(store, "demo", Command::Fire { ids: iids(&["timer_leased"]), standing }, 200).await;
+    run(store, "demo", fire(&["timer_pending"]), 300).await;
+}
+
+/// A session that has nothing but a name worth keeping.
+async fn chat(store: &dyn Store) {
+    run(store, "租户:用户:聊天🙂", wait("timer_chat", "等用户回来", 86_400), 310).await;
+}
+
+/// Closed with a live timer and an untold message.
+async fn closed(store: &dyn Store) {
+    run(store, "closed", wait("timer_told_nobody", "x", 10), 320).await;
+    run(store, "closed", fire(&["timer_told_nobody"]), 331).await;
+    run(store, "closed", wait("timer_cut_off", "y", 600), 332).await;
+    run(store, "closed", stop("timer_cut_off"), 333).await;
+    run(store, "closed", wait("timer_closed_with_it", "z", 600), 334).await;
+    run(store, "closed", close(), 335).await;
+}
+
+/// One file without a log, as small as it goes, and in write-ahead mode as all of ours.
+fn compact(path: &Path, out: &Path) {
+    let source = Connection::open(path).unwrap();
+    source.execute("VACUUM INTO ?1", [out.to_str().expect("a path in UTF-8")]).unwrap();
+    let made = Connection::open(out).unwrap();
+    made.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(())).unwrap();
+    made.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+}

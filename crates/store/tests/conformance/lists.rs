@@ -1,0 +1,243 @@
+//! The lists: what they hold, in which order, and how they are paged through.
+
+use crate::drive::*;
+use reveille_core::{Command, Millis};
+use reveille_store::{HistoryFilter, ItemFilter, Order, SessionFilter, Store};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Two sessions with items of every status.
+async fn furnished(store: &dyn Store) {
+    for (session, id, seconds) in [
+        ("a", "timer_running", 500),
+        ("b", "timer_background", 400),
+        ("a", "timer_paused", 300),
+        ("b", "timer_completed", 10),
+        ("a", "timer_stopped", 200),
+        ("b", "timer_running_2", 450),
+    ] {
+        run(store, session, wait(id, "x", seconds), at(0)).await;
+    }
+    run(store, "b", cancel("timer_background"), at(1)).await;
+    run(store, "a", pause("timer_paused", 50), at(2)).await;
+    run(store, "a", stop("timer_stopped"), at(3)).await;
+    run(store, "b", fire(&["timer_completed"]), at(10)).await;
+}
+
+pub async fn deadlines_come_in_order_and_no_more_than_asked_for(store: &Arc<dyn Store>) {
+    furnished(&**store).await;
+    let expected = [
+        (at(52), iid("timer_paused")), // the end of the pause comes first
+        (at(400), iid("timer_background")),
+        (at(450), iid("timer_running_2")),
+        (at(500), iid("timer_running")),
+    ];
+    for limit in 0..6 {
+        assert_eq!(store.deadlines(limit).await.unwrap(), expected[..limit.min(4)]);
+    }
+    run(&**store, "a", resume("timer_paused"), at(20)).await;
+    let resumed = (at(318), iid("timer_paused"));
+    assert_eq!(store.deadlines(1).await.unwrap(), [resumed]);
+    // Of one instant: in the order of creation.
+    for id in ["timer_z", "timer_y", "timer_x"] {
+        run(&**store, "c", wait(id, "x", 100), at(0)).await;
+    }
+    let first: Vec<String> = store.deadlines(3).await.unwrap().iter().map(|(_, id)| id.to_string()).collect();
+    assert_eq!(first, ["timer_z", "timer_y", "timer_x"]);
+}
+
+pub async fn items_are_filtered(store: &Arc<dyn Store>) {
+    furnished(&**store).await;
+    let ids = async |filter: ItemFilter| found_ids(&**store, filter).await;
+    let in_session = |name: &str| ItemFilter { session: Some(sid(name)), ..every_item() };
+    let in_status = |all: &[&str]| ItemFilter { statuses: all.iter().map(|&one| one.into()).collect(), ..every_item() };
+    let with_id = |id: &str| ItemFilter { id: Some(id.into()), ..every_item() };
+
+    assert_eq!(ids(in_session("a")).await, ["timer_stopped", "timer_paused", "timer_running"]);
+    assert_eq!(ids(in_session("never")).await, [""; 0]);
+    assert_eq!(ids(in_status(&["running"])).await, ["timer_running_2", "timer_running"]);
+    assert_eq!(ids(in_status(&["completed", "stopped"])).await, ["timer_stopped", "timer_completed"]);
+    assert_eq!(ids(in_status(&["paused"])).await, ["timer_paused"]);
+    assert_eq!(ids(in_status(&["running_background", "nonsense"])).await, ["timer_background"]);
+    assert_eq!(ids(in_status(&["nonsense"])).await, [""; 0]);
+    assert_eq!(ids(with_id("timer_paused")).await, ["timer_paused"]);
+    assert_eq!(ids(with_id("timer_unknown")).await, [""; 0]);
+    assert_eq!(ids(with_id("timer_%")).await, [""; 0]);
+    let elsewhere = ItemFilter { session: Some(sid("b")), ..with_id("timer_paused") };
+    assert_eq!(ids(elsewhere).await, [""; 0]);
+    let both = ItemFilter { statuses: vec!["running".into()], ..in_session("b") };
+    assert_eq!(ids(both).await, ["timer_running_2"]);
+    assert_eq!(ids(ItemFilter { limit: 0, ..every_item() }).await, [""; 0]);
+
+    let found = store.items(with_id("timer_paused")).await.unwrap().remove(0);
+    assert_eq!(found.session, sid("a"));
+    assert_eq!(found.item.as_timer().unwrap().remaining(at(999)), Millis::from_secs(298));
+}
+
+pub async fn items_come_newest_first_page_by_page(store: &Arc<dyn Store>) {
+    for number in 0..11 {
+        run(&**store, ["a", "b", "c"][number % 3], wait(&format!("timer_{number:02}"), "x", 600), at(0)).await;
+    }
+    let mut seen = Vec::new();
+    let mut after = None;
+    loop {
+        let page = store.items(ItemFilter { after, limit: 4, ..every_item() }).await.unwrap();
+        assert!(page.len() <= 4 && page.is_sorted_by(|one, next| one.seq > next.seq));
+        seen.extend(page.iter().map(|found| found.item.id().to_string()));
+        match page.last() {
+            Some(last) => after = Some(last.seq),
+            None => break,
+        }
+        // What is made or changed meanwhile is neither seen twice nor hides anything.
+        run(&**store, "a", wait(&format!("timer_new_{}", seen.len()), "x", 600), at(1)).await;
+        run(&**store, "a", stop(&format!("timer_new_{}", seen.len())), at(2)).await;
+    }
+    assert_eq!(seen, (0..11).rev().map(|number| format!("timer_{number:02}")).collect::<Vec<_>>());
+}
+
+pub async fn items_come_soonest_first_if_wanted(store: &Arc<dyn Store>) {
+    furnished(&**store).await;
+    let soonest = ItemFilter { order: Order::Soonest, ..every_item() };
+    let expected = ["timer_paused", "timer_background", "timer_running_2", "timer_running"];
+    assert_eq!(found_ids(&**store, soonest.clone()).await, expected);
+    assert_eq!(found_ids(&**store, ItemFilter { limit: 2, ..soonest.clone() }).await, expected[..2]);
+    let of_a = ItemFilter { session: Some(sid("a")), ..soonest.clone() };
+    assert_eq!(found_ids(&**store, of_a).await, ["timer_paused", "timer_running"]);
+    let running = ItemFilter { statuses: vec!["running".into(), "completed".into()], ..soonest };
+    assert_eq!(found_ids(&**store, running).await, ["timer_running_2", "timer_running"]);
+}
+
+pub async fn sessions_come_newest_first_page_by_page(store: &Arc<dyn Store>) {
+    assert_eq!(store.sessions(SessionFilter { after: None, limit: 9 }).await.unwrap(), []);
+    for number in 0..7 {
+        run(&**store, &format!("s{number}"), wait(&format!("timer_{number}"), "x", 600), at(number)).await;
+    }
+    run(&**store, "s2", stop("timer_2"), at(50)).await; // newest is by creation, not by activity
+    run(&**store, "s3", close(), at(51)).await;
+    let mut seen = Vec::new();
+    let mut after = None;
+    loop {
+        let page = store.sessions(SessionFilter { after, limit: 3 }).await.unwrap();
+        assert!(page.len() <= 3);
+        let Some((last, _)) = page.last() else { break };
+        after = Some(*last);
+        for (_, session) in page {
+            let alone = store.load(&session.id, reveille_core::Needs::default()).await.unwrap();
+            assert_eq!(Some(&session), alone.session.as_ref(), "a list shows what loading shows");
+            seen.push(session);
+        }
+    }
+    let names: Vec<&str> = seen.iter().map(|session| session.id.as_str()).collect();
+    assert_eq!(names, ["s6", "s5", "s4", "s3", "s2", "s1", "s0"]);
+    assert_eq!((seen[4].created_at, seen[4].active_at, seen[4].live_timers), (at(2), at(50), 0));
+    assert_eq!(seen[3].state.as_str(), "closed");
+    assert_eq!(store.sessions(SessionFilter { after: None, limit: 0 }).await.unwrap(), []);
+}
+
+pub async fn history_is_filtered(store: &Arc<dyn Store>) {
+    furnished(&**store).await;
+    let events = async |filter: HistoryFilter| -> Vec<String> {
+        let found = store.history(HistoryFilter { limit: ALL, ..filter }).await.unwrap();
+        found.iter().map(|found| format!("{} {} {}", found.session, found.entry.subject, found.entry.event)).collect()
+    };
+    let of = |session: Option<&str>, subject: Option<&str>| HistoryFilter {
+        session: session.map(sid),
+        subject: subject.map(Into::into),
+        ..HistoryFilter::default()
+    };
+    assert_eq!(
+        events(of(Some("a"), None)).await,
+        [
+            "a timer_stopped timer.stopped",
+            "a timer_paused timer.paused",
+            "a timer_stopped timer.created",
+            "a timer_paused timer.created",
+            "a timer_running timer.created",
+            "a a session.opened",
+        ]
+    );
+    assert_eq!(
+        events(of(None, Some("timer_completed"))).await,
+        ["b timer_completed timer.completed", "b timer_completed timer.created"]
+    );
+    assert_eq!(events(of(Some("b"), Some("timer_completed"))).await.len(), 2);
+    assert_eq!(events(of(Some("a"), Some("timer_completed"))).await, [""; 0]);
+    assert_eq!(events(of(Some("never"), None)).await, [""; 0]);
+    assert_eq!(events(of(None, Some("timer_unknown"))).await, [""; 0]);
+    assert_eq!(events(of(None, Some("b"))).await, ["b b session.opened"]);
+}
+
+pub async fn history_is_read_in_both_directions(store: &Arc<dyn Store>) {
+    furnished(&**store).await;
+    let all = history(&**store).await;
+    let last = all.len() as i64;
+    assert!(all.iter().map(|recorded| recorded.seq).eq(1..=last), "numbered from 1 without gaps");
+    assert!(all.is_sorted_by_key(|recorded| recorded.entry.at), "in the order in which it happened");
+    for (after, before, limit) in [
+        (None, None, ALL),
+        (None, None, 3),
+        (None, Some(6), ALL),
+        (None, Some(6), 2),
+        (None, Some(1), ALL),
+        (Some(0), None, 3),
+        (Some(4), None, ALL),
+        (Some(4), None, 2),
+        (Some(last), None, ALL),
+        (Some(2), Some(8), ALL),
+        (Some(2), Some(8), 3),
+        (Some(8), Some(8), ALL),
+        (Some(-5), None, ALL),
+        (None, None, 0),
+    ] {
+        let kept = |seq: i64| after.is_none_or(|after| seq > after) && before.is_none_or(|before| seq < before);
+        let mut expected: Vec<_> = all.iter().filter(|recorded| kept(recorded.seq)).cloned().collect();
+        if after.is_none() {
+            expected.reverse();
+        }
+        expected.truncate(limit);
+        let filter = HistoryFilter { after, before, limit, ..HistoryFilter::default() };
+        assert_eq!(store.history(filter.clone()).await.unwrap(), expected, "{filter:?}");
+
+        let mut expected: Vec<_> = all.iter().filter(|one| kept(one.seq) && one.session == sid("b")).collect();
+        if after.is_none() {
+            expected.reverse();
+        }
+        expected.truncate(limit);
+        let filter = HistoryFilter { session: Some(sid("b")), ..filter };
+        assert!(store.history(filter.clone()).await.unwrap().iter().eq(expected), "{filter:?}");
+    }
+}
+
+pub async fn tallies_are_the_sums_of_what_was_committed(store: &Arc<dyn Store>) {
+    assert_eq!(store.tallies().await.unwrap(), BTreeMap::new());
+    let mut feed = store.feed();
+    furnished(&**store).await;
+    for slept in [1500, 45_000] {
+        let returned = Command::Return { id: iid("timer_running"), since: at(0), slept: Millis::new(slept) };
+        run(&**store, "a", returned, at(11)).await;
+    }
+    call(&**store, "b", collect("lease", 5), at(12)).await;
+    run(&**store, "b", commit_lease("lease"), at(12)).await;
+    run(&**store, "a", close(), at(13)).await;
+    let mut sums: BTreeMap<String, i64> = BTreeMap::new();
+    while let Ok(group) = feed.try_recv() {
+        for tally in group.iter().flat_map(|committed| &committed.batch.tallies) {
+            *sums.entry(tally.name.to_owned()).or_default() += tally.by;
+        }
+    }
+    assert_eq!(store.tallies().await.unwrap(), sums);
+    for (name, count) in [
+        ("timers.created", 6),
+        ("timers.running", 1),
+        ("timers.running_background", 1),
+        ("timers.paused", 0),
+        ("timers.completed", 1),
+        ("timers.stopped", 3),
+        ("messages.created", 1),
+        ("messages.delivered", 1),
+        ("standbys.ended", 2),
+        ("standbys.slept_ms", 46_500),
+        ("sessions.created", 2),
+    ] {
+        assert_eq!(sums.get(name), Some(&count), "{name}");
+    }
+}

@@ -1,0 +1,202 @@
+//! Guards the databases people have: a file of every format we ever released opens with today's code, shows all it
+//! held, and can be gone on with. The files are never made anew; `examples/make_golden.rs` shows how they were made.
+
+#![allow(clippy::unwrap_used)]
+
+mod drive;
+
+use drive::{ALL, call, cancel, collect, commit_lease, every_item, fire, iid, loaded, purge_all, resume, run, sid};
+use reveille_core::{Item, Message, Millis, Needs, Purpose, RequestKey, Session, Timestamp, command::Select};
+use reveille_store::{HistoryFilter, ItemFilter, Order, SessionFilter, SqliteStore, Store};
+use std::{fs, path::Path};
+
+/// What time it was when the files were begun; "+10" below is ten seconds later.
+const START_MS: i64 = 1_767_323_045_000;
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_millis(START_MS + seconds * 1000)
+}
+
+/// Opens a copy: the file itself must never change.
+fn opened(name: &str, directory: &Path, server: Option<&str>) -> SqliteStore {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let copy = directory.join(name);
+    if !copy.exists() {
+        fs::copy(golden, &copy).unwrap();
+    }
+    SqliteStore::open(&copy, server, "srv_unused").unwrap()
+}
+
+#[test]
+fn the_first_format_is_really_in_its_file() {
+    let bytes = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1.db")).unwrap();
+    assert_eq!(&bytes[..16], b"SQLite format 3\0");
+    assert_eq!(bytes[60..64], 1u32.to_be_bytes(), "the format (user_version)");
+    assert_eq!(&bytes[68..72], b"RVLE", "the mark (application_id)");
+    assert_eq!(bytes[18..20], [2, 2], "in write-ahead mode");
+    assert!(bytes.len() < 150_000);
+}
+
+#[tokio::test]
+async fn everything_of_the_first_format_is_still_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = opened("v1.db", directory.path(), None);
+    assert_eq!(store.server_id(), "srv_golden");
+    let (shown, expected) = (described(&store).await, include_str!("golden/v1.txt"));
+    if shown != expected {
+        let seen = Path::new(env!("CARGO_TARGET_TMPDIR")).join("v1.txt");
+        fs::write(&seen, &shown).unwrap();
+        let differing = shown.lines().zip(expected.lines()).find(|(shown, expected)| shown != expected);
+        panic!("not what tests/golden/v1.txt says: {differing:#?}\nall that was seen is in {}", seen.display());
+    }
+}
+
+#[tokio::test]
+async fn another_server_in_the_first_formats_file_is_still_apart() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = opened("v1.db", directory.path(), Some("srv_neighbour"));
+    assert_eq!(loaded(&store, "demo", Select::Recent).await, ["timer_running"]);
+    assert_eq!(store.deadlines(ALL).await.unwrap(), [(at(60), iid("timer_running"))]);
+    assert_eq!(store.tallies().await.unwrap()["timers.created"], 1);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn the_keys_and_deadlines_of_the_first_format_still_count() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = opened("v1.db", directory.path(), None);
+    let needs = Needs { key: Some("create-1".into()), ..Needs::default() };
+    let (item, key) = store.load(&sid("demo"), needs).await.unwrap().keyed.unwrap();
+    assert_eq!(item.id().as_str(), "timer_mission");
+    assert_eq!(key, RequestKey { key: "create-1".into(), fingerprint: "print-1".into() });
+    let deadlines: Vec<(i64, String)> = store
+        .deadlines(ALL)
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|(due, id)| ((due.as_millis() - START_MS) / 1000, id.to_string()))
+        .collect();
+    let expected = [
+        (1015, "timer_resumed"),
+        (3600, "timer_running"),
+        (4037, "timer_pause_over"),
+        (5403, "timer_mission"),
+        (6020, "timer_paused"),
+        (7201, "timer_background"),
+        (9013, "timer_paused_background"),
+        (86_710, "timer_chat"),
+    ];
+    assert_eq!(deadlines, expected.map(|(due, id)| (due, id.to_owned())));
+    let soonest = ItemFilter { order: Order::Soonest, limit: 1, ..ItemFilter::default() };
+    assert_eq!(drive::found_ids(&store, soonest).await, ["timer_resumed"]);
+}
+
+#[tokio::test]
+async fn a_file_of_the_first_format_can_be_gone_on_with() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = opened("v1.db", directory.path(), None);
+    let before = store.tallies().await.unwrap();
+    run(&store, "demo", resume("timer_paused"), at(400)).await;
+    run(&store, "demo", cancel("timer_running"), at(401)).await;
+    run(&store, "demo", fire(&["timer_resumed"]), at(1015)).await;
+    run(&store, "closed", drive::wait("timer_reopened", "again", 60), at(1016)).await;
+    let riding = call(&store, "demo", collect("lease_new", 9), at(1020)).await.riding;
+    let told: Vec<&str> = riding.iter().map(|message| message.source.as_str()).collect();
+    assert_eq!(told, ["timer_leased", "timer_pending", "timer_resumed"], "the old lease has run out");
+    run(&store, "demo", commit_lease("lease_new"), at(1021)).await;
+    store.close().await;
+
+    let store = opened("v1.db", directory.path(), None);
+    let state = store.load(&sid("demo"), Needs { items: Select::Live, inbox: true, key: None }).await.unwrap();
+    assert_eq!((state.items.len(), state.inbox.len()), (6, 0));
+    let paused = state.items.iter().find(|item| item.id().as_str() == "timer_paused").unwrap().as_timer().unwrap();
+    assert_eq!(paused.remaining(at(400)), Millis::from_secs(1782));
+    let tallies = store.tallies().await.unwrap();
+    assert_eq!(tallies["messages.delivered"], before["messages.delivered"] + 3);
+    let newest = store.history(HistoryFilter { limit: 1, ..HistoryFilter::default() }).await.unwrap();
+    assert_eq!(newest[0].entry.event, "message.delivered");
+
+    purge_all(&store, at(500), ALL).await;
+    let live = store.items(every_item()).await.unwrap().len();
+    assert_eq!(live, 6 + 1 + 1 + 1, "the live ones of three sessions and the one that has just ended");
+}
+
+// Everything a store shows, as text.
+
+async fn described(store: &dyn Store) -> String {
+    let mut text = format!("server {}\n", store.server_id());
+    for (_, session) in store.sessions(SessionFilter { after: None, limit: ALL }).await.unwrap() {
+        text += &format!("\n{}\n", describe_session(&session));
+        let needs = Needs { items: Select::Recent, inbox: true, key: None };
+        let state = store.load(&session.id, needs).await.unwrap();
+        for item in &state.items {
+            text += &format!("  {}\n", describe_item(item));
+        }
+        for message in &state.inbox {
+            text += &format!("  {}\n", describe_message(message));
+        }
+    }
+    text += "\nhistory\n";
+    let filter = HistoryFilter { after: Some(0), limit: ALL, ..HistoryFilter::default() };
+    for recorded in store.history(filter).await.unwrap() {
+        let (seq, session, entry) = (recorded.seq, quoted(recorded.session.as_str()), &recorded.entry);
+        let (kind, subject) = (entry.kind.as_str(), quoted(&entry.subject));
+        text += &format!("  {seq} {} {session} {kind} {subject} {} {}\n", offset(entry.at), entry.event, entry.data);
+    }
+    text += "\ntallies\n";
+    for (name, value) in store.tallies().await.unwrap() {
+        text += &format!("  {name} {value}\n");
+    }
+    text
+}
+
+fn describe_session(session: &Session) -> String {
+    let (name, state) = (quoted(session.id.as_str()), session.state.as_str());
+    let (created, active) = (offset(session.created_at), offset(session.active_at));
+    let (version, live, pending) = (session.version, session.live_timers, session.pending_messages);
+    format!("session {name} version {version} {state} created {created} active {active} live {live} pending {pending}")
+}
+
+fn describe_item(item: &Item) -> String {
+    let timer = item.as_timer().unwrap();
+    let purpose = match &timer.purpose {
+        Purpose::Waiting(reason) => format!("waiting {}", quoted(reason)),
+        Purpose::Mission(mission) => format!("mission {}", quoted(mission)),
+    };
+    let when = at(400);
+    let times = format!(
+        "total {} elapsed {} remaining {} due {} ended {}",
+        timer.total,
+        timer.elapsed(when),
+        timer.remaining(when),
+        timer.due().map_or("-".into(), offset),
+        timer.ended_at().map_or("-".into(), offset),
+    );
+    let standby = match timer.standby {
+        Some(standby) => format!("{}..{}", offset(standby.since), offset(standby.until)),
+        None => "-".into(),
+    };
+    let note = timer.note.as_deref().map_or("-".into(), quoted);
+    let (created, checked) = (offset(timer.created_at), offset(timer.last_check_at));
+    let (kind, id, status) = (item.kind().as_str(), &timer.id, item.status());
+    format!("{kind} {id} {status} {purpose} {times} note {note} created {created} checked {checked} standby {standby}")
+}
+
+fn describe_message(message: &Message) -> String {
+    let lease = match &message.lease {
+        Some(lease) => format!("{} until {}", lease.id, offset(lease.until)),
+        None => "-".into(),
+    };
+    let (id, kind, source) = (&message.id, message.kind.as_str(), &message.source);
+    let (created, text) = (offset(message.created_at), quoted(&message.text));
+    format!("message {id} {kind} of {source} created {created} lease {lease} text {text}")
+}
+
+fn offset(time: Timestamp) -> String {
+    let ms = time.as_millis() - START_MS;
+    if ms % 1000 == 0 { format!("+{}", ms / 1000) } else { format!("+{ms}ms") }
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}

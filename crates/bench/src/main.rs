@@ -1,0 +1,76 @@
+//! Reveille measured against its floors, in one run: the machine is noisy, so only ratios within a run mean anything.
+//!
+//! `cargo build --release && target/release/reveille-bench all` prints the tables of `docs/benchmarks.md`.
+
+mod baseline;
+mod burst;
+mod child;
+mod creates;
+mod idle;
+mod lateness;
+mod load;
+mod restart;
+mod scaling;
+mod seed;
+mod table;
+
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+
+#[derive(Parser)]
+struct Cli {
+    #[command(subcommand)]
+    what: What,
+    /// Where databases are made; a real disk, not a RAM disk
+    #[arg(long, global = true, default_value = "target/bench")]
+    dir: PathBuf,
+    /// Timers pending beside the measured ones
+    #[arg(long, global = true, default_value_t = 1_000_000)]
+    pending: usize,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Everything but `scaling`
+    All,
+    /// Durable creates through HTTP, 64 connections
+    Creates,
+    /// 10,000 timers over 10 s
+    Lateness,
+    /// 10,000 timers at one instant
+    Burst,
+    /// Memory and CPU at rest
+    Idle,
+    /// From kill -9 to the first overdue firing
+    Restart,
+    /// Cost per create and firing from 10 k to 5 M pending
+    Scaling,
+    /// A baseline server, run as a child by `creates`
+    #[command(hide = true)]
+    Serve { kind: baseline::Kind, dir: PathBuf },
+}
+
+fn main() -> anyhow::Result<()> {
+    let cli = Cli::parse();
+    std::fs::create_dir_all(&cli.dir)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let (dir, pending) = (cli.dir.as_path(), cli.pending);
+        match cli.what {
+            What::Serve { kind, dir } => baseline::serve(kind, &dir).await,
+            What::Creates => creates::run(dir, pending).await,
+            What::Lateness => lateness::run(dir, pending).await,
+            What::Burst => burst::run(dir, pending).await,
+            What::Idle => idle::run(dir, pending).await,
+            What::Restart => restart::run(dir, pending).await,
+            What::Scaling => scaling::run(dir).await,
+            What::All => {
+                creates::run(dir, pending).await?;
+                lateness::run(dir, pending).await?;
+                burst::run(dir, pending).await?;
+                idle::run(dir, pending).await?;
+                restart::run(dir, pending).await
+            }
+        }
+    })
+}

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-/// Items fired in one go: enough to fill a group commit, few enough that the first need not wait for the last.
-const FIRE_CHUNK: usize = 512;
-/// While one chunk is made durable the next is loaded and decided.
-const CHUNKS_IN_FLIGHT_MAX: usize = 3;
+/// Items fired in one go. Large, so that what is due in one session is mostly fired in one commit.
+const FIRE_CHUNK: usize = 4096;
+/// One at a time: a second chunk would hold other items of the same sessions, and the two would refuse each other.
+const CHUNKS_IN_FLIGHT_MAX: usize = 1;
 /// After a failure (full disk, lost database): how long until the next try.
 const RETRY: Millis = Millis::from_secs(1);
 /// Old rows removed in one go.
@@ -26,9 +26,11 @@ pub async fn run(engine: Arc<Engine>, feed: Feed, stop: CancellationToken) {
         agenda: Agenda::new(engine.settings.window_max),
         looked_at: engine.now(),
         rescan_at: engine.now(),
-        purge_at: engine.now(),
+        // Not at once: a start has more urgent things to do.
+        purge_at: engine.now().plus(PURGE_EVERY),
         failing: false,
         firing: JoinSet::new(),
+        purging: JoinSet::new(),
         engine,
         feed,
     };
@@ -42,6 +44,7 @@ struct Driver {
     feed: Feed,
     agenda: Agenda,
     firing: JoinSet<Fire>,
+    purging: JoinSet<()>,
     looked_at: Timestamp,
     rescan_at: Timestamp,
     purge_at: Timestamp,
@@ -76,7 +79,7 @@ impl Driver {
         let now = self.engine.now();
         if now < self.looked_at {
             // The clock was set back: waits that were counted from the old time begin anew.
-            (self.rescan_at, self.purge_at) = (now, now);
+            (self.rescan_at, self.purge_at) = (now, now.plus(PURGE_EVERY));
         }
         self.looked_at = now;
         let rescan = now >= self.rescan_at && self.agenda.may_refill();
@@ -96,13 +99,13 @@ impl Driver {
             let engine = self.engine.clone();
             self.firing.spawn(async move { (ids.clone(), engine.fire(ids).await) });
         }
+        while self.purging.try_join_next().is_some() {}
         if now >= self.purge_at {
             self.purge_at = now.plus(PURGE_EVERY);
-            let engine = self.engine.clone();
-            self.firing.spawn(async move {
-                engine.purge().await;
-                (Vec::new(), Ok(()))
-            });
+            if self.purging.is_empty() {
+                let engine = self.engine.clone();
+                self.purging.spawn(async move { engine.purge().await });
+            }
         }
     }
 

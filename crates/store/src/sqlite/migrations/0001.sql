@@ -33,7 +33,8 @@ CREATE TABLE items (
     body TEXT NOT NULL
 );
 CREATE UNIQUE INDEX items_id ON items (server, id);
-CREATE INDEX items_due ON items (server, due) WHERE due IS NOT NULL;
+-- With the id, so that the next deadlines are read from the index alone.
+CREATE INDEX items_due ON items (server, due, id) WHERE due IS NOT NULL;
 CREATE INDEX items_session ON items (session, ended);
 CREATE INDEX items_ended ON items (server, ended) WHERE ended IS NOT NULL;
 CREATE UNIQUE INDEX items_request ON items (session, request_key) WHERE request_key IS NOT NULL;

@@ -3,7 +3,7 @@
 use crate::{lateness::Bench, seed, table};
 use std::{path::Path, time::Instant};
 
-const SIZES: [usize; 5] = [10_000, 100_000, 1_000_000, 2_000_000, 5_000_000];
+const SIZES: [usize; 4] = [10_000, 100_000, 1_000_000, 5_000_000];
 const CREATES: usize = 20_000;
 const DAY_MS: i64 = 24 * 3600 * 1000;
 

@@ -1,7 +1,9 @@
 //! Databases with many pending timers, made once through the store's own write path and copied for each use.
 
 use futures_util::{StreamExt, stream};
-use reveille_core::{Call, Command, ItemId, Limits, Millis, Purpose, SessionId, Timestamp, command::State, decide};
+use reveille_core::{
+    Batch, Call, Command, ItemId, Limits, Millis, Purpose, SessionId, Timestamp, command::State, decide,
+};
 use reveille_store::{SqliteStore, Store};
 use std::path::{Path, PathBuf};
 
@@ -44,6 +46,7 @@ async fn seed(base: &Path, pending: usize) -> anyhow::Result<PathBuf> {
 async fn fill(store: &SqliteStore, number: usize, pending: usize, now: Timestamp) -> anyhow::Result<()> {
     let session = SessionId::new(format!("seed-{number}"));
     let mut state = State::default();
+    let mut whole: Option<Batch> = None;
     for timer in number * PER_SESSION..((number + 1) * PER_SESSION).min(pending) {
         // Spread, without a pattern the index could profit from.
         let spread = (timer as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) % (30 * DAY);
@@ -57,7 +60,19 @@ async fn fill(store: &SqliteStore, number: usize, pending: usize, now: Timestamp
         let decision = decide(&session, &state, &Call::new(command), now, &Limits::default())?;
         let batch = decision.batch.expect("a creation writes");
         state.session = Some(batch.session.clone());
-        store.commit(batch).await?;
+        // One write for the whole session: making the database is not what is measured.
+        match &mut whole {
+            None => whole = Some(batch),
+            Some(whole) => {
+                whole.session = batch.session;
+                whole.items.extend(batch.items);
+                whole.history.extend(batch.history);
+                whole.tallies.extend(batch.tallies);
+            }
+        }
+    }
+    if let Some(whole) = whole {
+        store.commit(whole).await?;
     }
     Ok(())
 }

@@ -42,14 +42,8 @@ fn seconds_of(text: &str) -> Result<f64, String> {
     span.total((jiff::Unit::Second, jiff::SpanRelativeTo::days_are_24_hours())).map_err(|_| SHAPE.to_owned())
 }
 
-/// What was sent, short enough for an error message.
 fn shown(value: &Value) -> String {
-    const CHARS_MAX: usize = 60;
-    let text = value.to_string();
-    match text.char_indices().nth(CHARS_MAX) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
+    crate::text::shown(&value.to_string())
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::{
     id::{ItemId, LeaseId},
+    text::shown,
     time::Millis,
     timer::{Status, Timer},
 };
@@ -89,6 +90,7 @@ impl Reject {
 }
 
 fn unknown_timer(id: &ItemId, live: &[ItemId]) -> String {
+    let id = shown(id.as_str());
     if live.is_empty() {
         return format!(
             "there is no timer '{id}' in this session, which has no live timers; create one without `timer_id`"

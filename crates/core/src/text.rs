@@ -17,6 +17,15 @@ pub fn accept(field: &'static str, text: Option<String>, limits: &Limits) -> Res
     Ok(Some(text))
 }
 
+/// What somebody sent, short enough to be repeated in an error.
+pub fn shown(text: &str) -> String {
+    const CHARS_MAX: usize = 60;
+    match text.char_indices().nth(CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

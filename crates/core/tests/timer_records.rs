@@ -141,7 +141,7 @@ fn ids_are_short_and_made_outside() {
     let mut ledger = Ledger::new();
     let ids = [(); 3].map(|()| ledger.create(waiting("x"), TOTAL, None));
     assert_eq!(ledger.read_all().iter().map(|timer| timer.id.clone()).collect::<Vec<_>>(), ids);
-    assert!(ids.iter().all(|id| id.as_str().len() == "timer_".len() + 8), "{ids:?}");
+    assert!(ids.iter().all(|id| id.as_str().len() == "timer_".len() + 10), "{ids:?}");
 }
 
 #[test]

@@ -4,12 +4,14 @@ use crate::Committed;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
 
-/// Committed batches, in the order of their commits, as many at a time as were committed together. Unbounded: its readers
-/// route and never wait for anything.
-pub type Feed = mpsc::UnboundedReceiver<Arc<[Arc<Committed>]>>;
+/// What was committed together, in the order of the commits.
+pub type Group = Arc<[Arc<Committed>]>;
+
+/// Groups of commits, as they are made. Unbounded: its readers route and never wait for anything.
+pub type Feed = mpsc::UnboundedReceiver<Group>;
 
 #[derive(Default)]
-pub(crate) struct Listeners(Mutex<Vec<mpsc::UnboundedSender<Arc<[Arc<Committed>]>>>>);
+pub(crate) struct Listeners(Mutex<Vec<mpsc::UnboundedSender<Group>>>);
 
 impl Listeners {
     pub fn add(&self) -> Feed {
@@ -22,7 +24,7 @@ impl Listeners {
         if committed.is_empty() {
             return;
         }
-        let group: Arc<[_]> = committed.into();
+        let group: Group = committed.into();
         let mut listeners = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         listeners.retain(|listener| listener.send(group.clone()).is_ok());
     }

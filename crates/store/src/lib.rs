@@ -11,7 +11,7 @@ pub mod query;
 pub mod sqlite;
 
 pub use error::{CommitError, StoreError};
-pub use feed::Feed;
+pub use feed::{Feed, Group};
 pub use memory::MemoryStore;
 pub use query::{Committed, Found, HistoryFilter, ItemFilter, Order, Recorded, SessionFilter};
 pub use sqlite::SqliteStore;
@@ -37,7 +37,7 @@ pub trait Store: Send + Sync + 'static {
     /// The sessions of these items, each with those of the items that exist.
     async fn load_items(&self, ids: Vec<ItemId>) -> Result<Vec<(SessionId, State)>, StoreError>;
 
-    /// The earliest deadlines, in order.
+    /// The earliest deadlines, in order; those of one instant in the order of their ids.
     async fn deadlines(&self, limit: usize) -> Result<Vec<(Timestamp, ItemId)>, StoreError>;
 
     async fn items(&self, filter: ItemFilter) -> Result<Vec<Found>, StoreError>;

@@ -238,7 +238,7 @@ impl Store for MemoryStore {
             .values()
             .filter_map(|stored| stored.item.due().map(|due| (due, stored.item.id().clone())))
             .collect();
-        all.sort_by_key(|(due, _)| *due);
+        all.sort();
         all.truncate(limit);
         Ok(all)
     }

@@ -81,8 +81,7 @@ impl Ledger {
 
     pub fn new_id(&mut self) -> ItemId {
         self.made += 1;
-        let [a, b, c, d] = self.made.to_be_bytes();
-        ItemId::new(readable("timer", [7, a, b, c, d]))
+        ItemId::new(readable("timer", self.now, self.made))
     }
 
     // What agents and channels ask for.

@@ -159,7 +159,14 @@ impl Engine {
                 Err(Reject::UnknownTimer { id, .. }) => return Err(self.unknown_timer(session, id).await?),
                 Err(reject) => return Err(reject.into()),
             };
-            let Some(batch) = decision.batch.take() else { return Ok((decision, None)) };
+            let Some(batch) = decision.batch.take() else {
+                // Nothing is written, so nothing checks the version: only what was loaded counts.
+                if remembered {
+                    turn.forget();
+                    continue;
+                }
+                return Ok((decision, None));
+            };
             match self.store.commit(batch).await {
                 Ok(committed) => {
                     turn.remember(&committed.batch.session);

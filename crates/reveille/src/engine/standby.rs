@@ -132,11 +132,6 @@ impl Standing {
             Err(_) => std::future::pending().await,
         }
     }
-
-    /// What released it in the very moment it stopped waiting.
-    pub fn released_meanwhile(&mut self) -> Option<Released> {
-        self.released.try_recv().ok()
-    }
 }
 
 impl Drop for Standing {

@@ -9,9 +9,12 @@ use axum::{
 use reveille_core::SessionId;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::time::Duration;
 
 /// The longest text allowed fits many times; anything larger is a mistake.
 const BODY_BYTES_MAX: usize = 256 * 1024;
+/// A client that sends half a body must not hold its place for ever.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A JSON body of any content type (`curl -d` sends none of ours); empty means `null`.
 pub struct JsonBody(pub Value);
@@ -20,7 +23,12 @@ impl<S: Send + Sync> FromRequest<S> for JsonBody {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
-        let bytes: Bytes = axum::body::to_bytes(request.into_body(), BODY_BYTES_MAX).await.map_err(|error| {
+        let reading = axum::body::to_bytes(request.into_body(), BODY_BYTES_MAX);
+        let Ok(read) = tokio::time::timeout(BODY_TIMEOUT, reading).await else {
+            let detail = format!("the body did not arrive within {} seconds", BODY_TIMEOUT.as_secs());
+            return Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "Too slow", "body_timeout", detail));
+        };
+        let bytes: Bytes = read.map_err(|error| {
             if error.into_inner().is::<http_body_util::LengthLimitError>() {
                 let detail = format!("the body is larger than {BODY_BYTES_MAX} bytes");
                 return ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "Body too large", "body_too_large", detail);
@@ -40,8 +48,14 @@ impl<S: Send + Sync> FromRequest<S> for JsonBody {
 
 impl JsonBody {
     pub fn read<T: DeserializeOwned + Default>(self) -> Result<T, ApiError> {
-        if self.0.is_null() {
-            return Ok(T::default());
+        match self.0 {
+            Value::Null => return Ok(T::default()),
+            Value::Object(_) => {}
+            // serde would fill the fields of a struct from a list, one by one.
+            _ => {
+                let detail = "the body must be a JSON object";
+                return Err(ApiError::new(StatusCode::BAD_REQUEST, "Invalid body", "invalid_argument", detail));
+            }
         }
         serde_json::from_value(self.0).map_err(|error| {
             let detail = format!("the body does not fit: {error}");

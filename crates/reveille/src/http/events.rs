@@ -72,14 +72,11 @@ impl Follower {
         let live = app.engine.events();
         app.engine.metrics.event_followers.inc();
         let mut follower = Self { session, live, last: 0, backlog: VecDeque::new(), behind: after.is_some(), app };
-        follower.last = match after {
-            Some(after) => after,
-            None => {
-                let newest = HistoryFilter { limit: 1, ..HistoryFilter::default() };
-                let newest = follower.app.engine.store().history(newest).await?;
-                newest.first().map_or(0, |newest| newest.seq)
-            }
-        };
+        let newest = HistoryFilter { limit: 1, ..HistoryFilter::default() };
+        let newest = follower.app.engine.store().history(newest).await?;
+        let newest = newest.first().map_or(0, |newest| newest.seq);
+        // An event that does not exist yet is from another database; everything here is news then.
+        follower.last = after.map_or(newest, |after| after.min(newest));
         Ok(follower)
     }
 

@@ -71,7 +71,10 @@ pub async fn lease(
         Value::Null => app.engine.limits().lease,
         given => duration::parse("duration", given, LEASE_MAX)?,
     };
-    let messages_max = body.limit.unwrap_or(LEASED_MESSAGES_MAX).clamp(1, LEASED_MESSAGES_MAX);
+    if body.limit == Some(0) {
+        return Err(Reject::InvalidArgument { field: "limit".into(), why: "must be at least 1".into() }.into());
+    }
+    let messages_max = body.limit.unwrap_or(LEASED_MESSAGES_MAX).min(LEASED_MESSAGES_MAX);
     let lease = app.engine.fresh_lease();
     let ride = Ride { lease: lease.clone(), length, messages_max };
     let leased = app.engine.lease(&session(&name)?, ride).await;

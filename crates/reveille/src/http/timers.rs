@@ -155,7 +155,10 @@ pub async fn act(
             (Command::Pause { id, length, note }, Outcome::Paused)
         }
         _ => {
-            let detail = format!("a timer cannot be asked to '{action}'; it takes stop, cancel, pause or resume");
+            let detail = format!(
+                "a timer cannot be asked to '{}'; it takes stop, cancel, pause or resume",
+                text::shown(&action)
+            );
             return Err(ApiError::new(StatusCode::NOT_FOUND, "Unknown action", "unknown_action", detail));
         }
     };
@@ -168,7 +171,7 @@ async fn owner(app: &App, id: &str) -> Result<SessionId, ApiError> {
     match found {
         Some(found) if matches!(found.item, Item::Timer(_)) => Ok(found.session),
         _ => {
-            let detail = format!("there is no timer '{id}'; GET /api/timers lists them");
+            let detail = format!("there is no timer '{}'; GET /api/timers lists them", text::shown(id));
             Err(ApiError::new(StatusCode::NOT_FOUND, "Unknown timer", "unknown_timer", detail))
         }
     }

@@ -15,6 +15,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
+use reveille_core::text;
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::IntoParams;
@@ -47,7 +48,7 @@ pub async fn call(
     let session = session(&name)?;
     let tool = Tool::named(&tool).ok_or_else(|| {
         let known = Tool::ALL.map(Tool::name).join(", ");
-        let detail = format!("there is no tool '{tool}'; the tools are: {known}");
+        let detail = format!("there is no tool '{}'; the tools are: {known}", text::shown(&tool));
         ApiError::new(StatusCode::NOT_FOUND, "Unknown tool", "unknown_tool", detail)
     })?;
     let key = headers.get("idempotency-key").map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());

@@ -124,9 +124,17 @@ impl ToolCall<'_> {
             let done = if complete { done } else { self.with_messages(done).await };
             return Ok((self.reply(done, outcome, Some(outcome == Outcome::Paused)), outcome));
         };
-        // A repeated request is answered with the timer made before, whose id is not the one announced.
+        // A repeated request is answered with the timer made before, whose id is not the one announced. What happened
+        // to it before this call was announced for it shows in its state.
         if standing.id() != &timer.id {
             standing = self.engine.stand_by(&timer.id);
+            let now = self.execute(Command::Read { id: Some(timer.id.clone()) }, false).await?;
+            if let Reply::Timer { timer, .. } = &now.reply
+                && timer.status() != Status::Running
+            {
+                let outcome = self::standing(timer);
+                return Ok((self.reply(self.with_messages(now).await, outcome, Some(false)), outcome));
+            }
         }
         standing.begins(version.unwrap_or_default());
         // Boxed: the calls that do not stand by should not carry the size of those that do.
@@ -174,8 +182,15 @@ impl ToolCall<'_> {
                 Done { reply, version: None, riding: Vec::new(), delivery: None }
             }
         };
-        let released = released.or_else(|| standing.released_meanwhile());
         let Reply::Timer { timer, .. } = &done.reply else { unreachable!("Return answers with a timer") };
+        let released = match released {
+            // It ended in the moment this call stopped waiting. The firing leased the message to this call, and the word
+            // of it is on its way.
+            None if timer.status() == Status::Completed => {
+                tokio::time::timeout(FIRING_GRACE.to_std(), standing.released()).await.ok()
+            }
+            released => released,
+        };
         let outcome = match &released {
             Some(Released::Completed(_)) => Outcome::Completed,
             Some(Released::Stopped) => Outcome::Stopped,

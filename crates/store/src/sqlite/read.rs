@@ -63,7 +63,7 @@ pub fn load_items(connection: &Connection, server: i64, ids: &[ItemId]) -> Resul
 
 pub fn deadlines(connection: &Connection, server: i64, limit: usize) -> Result<Vec<(Timestamp, ItemId)>> {
     connection
-        .prepare_cached("SELECT due, id FROM items WHERE server = ?1 AND due IS NOT NULL ORDER BY due LIMIT ?2")?
+        .prepare_cached("SELECT due, id FROM items WHERE server = ?1 AND due IS NOT NULL ORDER BY due, id LIMIT ?2")?
         .query_map(params![server, limit as i64], |row| {
             Ok((Timestamp::from_millis(row.get(0)?), ItemId::new(row.get::<_, String>(1)?)))
         })?

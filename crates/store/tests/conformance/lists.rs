@@ -37,12 +37,12 @@ pub async fn deadlines_come_in_order_and_no_more_than_asked_for(store: &Arc<dyn 
     run(&**store, "a", resume("timer_paused"), at(20)).await;
     let resumed = (at(318), iid("timer_paused"));
     assert_eq!(store.deadlines(1).await.unwrap(), [resumed]);
-    // Of one instant: in the order of creation.
+    // Of one instant: in the order of their ids.
     for id in ["timer_z", "timer_y", "timer_x"] {
         run(&**store, "c", wait(id, "x", 100), at(0)).await;
     }
     let first: Vec<String> = store.deadlines(3).await.unwrap().iter().map(|(_, id)| id.to_string()).collect();
-    assert_eq!(first, ["timer_z", "timer_y", "timer_x"]);
+    assert_eq!(first, ["timer_x", "timer_y", "timer_z"]);
 }
 
 pub async fn items_are_filtered(store: &Arc<dyn Store>) {

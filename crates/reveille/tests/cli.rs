@@ -1,0 +1,175 @@
+//! The real binary as people use it: commands, what they print and how they end.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use serde_json::json;
+use std::fs;
+use support::{
+    process::{Daemon, Home, Ran, exists},
+    *,
+};
+
+#[tokio::test]
+async fn a_timer_ends_in_the_exit_code() {
+    let home = Home::default();
+    let daemon = home.serve().await;
+    let done = home.run(&["timer", "200ms", "--reason", "tea"]).await;
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(done.out.contains("completed") && done.out.contains("tea"), "{done:?}");
+
+    let scheduled = home.run(&["timer", "5m", "--mission", "restart the server"]).await;
+    assert_eq!(scheduled.code, Some(0));
+    assert!(scheduled.out.contains("→ restart the server") && scheduled.out.contains("End your turn"), "{scheduled:?}");
+
+    let goes_on = home.run(&["--json", "timer", "1h30m", "--reason", "build", "--timeout", "0.05"]).await;
+    assert_eq!(goes_on.code, Some(4), "{goes_on:?}");
+    has(&goes_on.json(), json!({"outcome": "timeout", "timeout": true, "total_duration": 5400, "status": "running"}));
+    let timer = id(&goes_on.json());
+
+    for (action, code, outcome) in
+        [(&["cancel"][..], 4, "background"), (&["pause", "--for", "50ms"], 4, "paused"), (&["stop"], 5, "stopped")]
+    {
+        let waiting = home.spawn(&["--json", "timer", "--id", &timer]);
+        daemon.standing(1).await;
+        let acted = home.run(&[action, &[timer.as_str()]].concat()).await;
+        assert_eq!(acted.code, Some(0), "{acted:?}");
+        let ended = waiting.await.unwrap();
+        assert_eq!(ended.code, Some(code), "{ended:?}");
+        has(&ended.json(), json!({"outcome": outcome, "timer_id": timer}));
+        if outcome == "paused" {
+            let resumed = home.run(&["resume", &timer]).await;
+            // Unless it has resumed by itself by now.
+            assert!(resumed.code == Some(0) || resumed.err.contains("[not_paused]"), "{resumed:?}");
+        }
+    }
+    let ended = home.run(&["timer", "--id", &timer]).await;
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.err.contains("[timer_ended]") && ended.err.contains("stopped"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn timers_are_listed_read_and_acted_on() {
+    let home = Home::default();
+    let _daemon = home.serve().await;
+    let none = home.run(&["ls"]).await;
+    assert_eq!((none.code, none.out.contains("No live timers")), (Some(0), true), "{none:?}");
+    let (later, sooner) = (home.mission("2h").await, home.mission("1h").await);
+    let listed = home.run(&["ls"]).await;
+    let (first, second) = (listed.out.find(&sooner), listed.out.find(&later));
+    assert!(first.is_some() && first < second, "soonest first: {}", listed.out);
+    for word in ["running", "cli", "wake up"] {
+        assert!(listed.out.contains(word), "{word}: {}", listed.out);
+    }
+    let read = home.run(&["read", &later]).await;
+    assert!(read.code == Some(0) && read.out.contains(&later) && read.out.contains("of 2h 00m 00s"), "{read:?}");
+    has(&home.run(&["read", &later, "--json"]).await.json(), json!({"timer_id": later, "session": "cli"}));
+
+    for (arguments, status, why) in [
+        (vec!["pause", &later, "--for", "10m", "--reason", "lunch"], "paused", "lunch"),
+        (vec!["resume", &later, "--reason", "back"], "running", "back"),
+        (vec!["cancel", &later, "--reason", "other work"], "running_background", "other work"),
+        (vec!["stop", &later, "--reason", "enough"], "stopped", "enough"),
+    ] {
+        let acted = home.run(&[&["--json"], &arguments[..]].concat()).await;
+        assert_eq!(acted.code, Some(0), "{acted:?}");
+        has(&acted.json(), json!({"timer_id": later, "status": status, "stop_reason": why}));
+    }
+    assert!(!home.run(&["ls"]).await.out.contains(&later));
+    assert!(home.run(&["ls", "--all"]).await.out.contains(&later));
+    let stopped = home.run(&["ls", "--status", "stopped", "--json"]).await.json();
+    assert_eq!(stopped["timers"].as_array().unwrap().len(), 1);
+
+    for (arguments, code) in [
+        (vec!["read", "timer_00000000"], "[unknown_timer]"),
+        (vec!["stop", "../../x"], "[unknown_timer]"),
+        (vec!["pause", &sooner, "--for=-5"], "[invalid_duration]"),
+        (vec!["resume", &sooner], "[not_paused]"),
+        (vec!["stop", &later], "[timer_ended]"),
+        (vec!["ls", "--status", "asleep"], "[invalid_argument]"),
+        (vec!["timer", "soon", "--reason", "x"], "[invalid_duration]"),
+        (vec!["timer", "5"], "[reason_or_mission_required]"),
+        (vec!["timer", "5", "--mission", "x", "--session", " "], "[invalid_session]"),
+    ] {
+        let refused = home.run(&arguments).await;
+        assert_eq!(refused.code, Some(1), "{arguments:?}: {refused:?}");
+        assert!(refused.err.starts_with("reveille: ") && refused.err.contains(code), "{arguments:?}: {refused:?}");
+        assert!(refused.out.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn messages_are_shown_and_taken() {
+    let home = Home::default();
+    let _daemon = home.serve().await;
+    let made = home.run(&["--json", "timer", "20ms", "--mission", "wake up", "--session", "会话 1"]).await.json();
+    let timer = id(&made);
+    let told = finished(&timer, "Mission", "wake up", 20).replace("20 seconds", "0.02 seconds");
+    within("the message", async { while !home.run(&["inbox", "--session", "会话 1"]).await.out.contains(&told) {} })
+        .await;
+    assert_eq!(home.run(&["inbox"]).await.out, "No messages.\n", "another session's");
+    let shown = home.run(&["inbox", "--session", "会话 1", "--json"]).await.json();
+    assert_eq!(shown["messages"][0]["timer_id"], timer);
+    let taken = home.run(&["inbox", "--session", "会话 1", "--take"]).await;
+    assert_eq!((taken.code, taken.out.trim_end()), (Some(0), told.as_str()));
+    for arguments in [&["inbox", "--session", "会话 1"][..], &["inbox", "--take", "--session", "会话 1"]] {
+        assert_eq!(home.run(arguments).await.out, "No messages.\n");
+    }
+    let environment = home.command(&["inbox"]).env("REVEILLE_SESSION", "会话 1").output().await.unwrap();
+    assert_eq!(Ran::of(&environment).out, "No messages.\n");
+}
+
+#[tokio::test]
+async fn without_a_server_the_answer_says_how_to_get_one() {
+    let home = Home::default();
+    for arguments in [
+        &["ls"][..],
+        &["read", "timer_00000000"],
+        &["stop", "timer_00000000"],
+        &["inbox"],
+        &["timer", "5", "--reason", "r"],
+        &["ls", "--url", "http://127.0.0.1:9"],
+    ] {
+        // Not the default port, where a real server of whoever runs this test may listen.
+        home.write_config("listen = \"127.0.0.1:9\"\n");
+        let refused = home.run(arguments).await;
+        assert_eq!(refused.code, Some(3), "{arguments:?}: {refused:?}");
+        assert!(refused.err.contains("Start one with `reveille`"), "{refused:?}");
+    }
+    // A server that was killed leaves its address behind.
+    let daemon = home.serve().await;
+    daemon.kill().await;
+    assert_eq!(home.run(&["ls"]).await.code, Some(3));
+}
+
+#[tokio::test]
+async fn flags_alone_serve_and_mistakes_in_usage_are_explained() {
+    let home = Home::default();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let dir = elsewhere.path().to_str().unwrap();
+    let daemon = Daemon::start(home.command(&["--listen", "127.0.0.1:0", "--data-dir", dir])).await;
+    assert_eq!(home.run(&["ls", "--data-dir", dir]).await.code, Some(0));
+    assert_eq!(home.run(&["ls", "--url", &daemon.url]).await.code, Some(0));
+    assert!(exists(&elsewhere.path().join("reveille.db")));
+    assert_eq!(daemon.terminate().await, Some(0));
+    for arguments in
+        [&["lss"][..], &["stop"], &["pause", "x"], &["timer", "5", "-r", "a", "-m", "b"], &["ls", "--nope"]]
+    {
+        let wrong = home.run(arguments).await;
+        assert_eq!(wrong.code, Some(2), "{arguments:?}: {wrong:?}");
+        assert!(wrong.err.contains("Usage") || wrong.err.contains("--help"), "{wrong:?}");
+    }
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let completions = home.run(&["completions", shell]).await;
+        assert_eq!(completions.code, Some(0));
+        assert!(completions.out.contains("reveille") && completions.out.contains("pause"), "{shell}");
+    }
+    assert!(home.run(&["--version"]).await.out.contains(env!("CARGO_PKG_VERSION")));
+    assert!(home.run(&["--help"]).await.out.contains("timer"));
+    let blocked = home.dir.path().join("a-file");
+    fs::write(&blocked, "").unwrap();
+    let nowhere = home.run(&["serve", "--data-dir", blocked.to_str().unwrap(), "--listen", "127.0.0.1:0"]).await;
+    assert_eq!(nowhere.code, Some(1));
+    assert!(nowhere.err.contains("a-file"), "{nowhere:?}");
+}

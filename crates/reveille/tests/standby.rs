@@ -1,0 +1,145 @@
+//! Calls that stand by: what ends them, and that it ends them at once.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use support::*;
+use tokio::io::AsyncReadExt;
+
+fn waiting(total: u64, timeout: u64) -> Value {
+    json!({"total_duration": total, "timeout_duration": timeout, "reason": "r"})
+}
+
+async fn only_timer(world: &World) -> String {
+    id(&world.timers().await[0])
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_ends_its_call_and_not_its_timer() {
+    let world = World::start().await;
+    let call = world.standing("agent", waiting(300, 300)).await;
+    let timer = only_timer(&world).await;
+    world.advance(45);
+    call.abort();
+    world.standing_count(0).await;
+    let checked = world.until_event(&timer, "timer.checked").await;
+    assert_eq!(checked["data"]["slept"], 45);
+    let shown = world.get(&format!("/api/timers/{timer}")).await;
+    has(&shown, json!({"status": "running", "elapsed_time": 45, "standby_until": null}));
+    world.advance(255);
+    let message = world.until_message("agent", &timer).await;
+    assert_eq!(message["text"], finished(&timer, "Reason", "r", 300));
+}
+
+#[tokio::test]
+async fn any_door_releases_a_blocked_call_at_once() {
+    let world = World::start().await;
+    for (act, outcome, status) in [
+        ("tool stop_timer", "stopped", "stopped"),
+        ("tool cancel_timer", "background", "running_background"),
+        ("tool pause_timer", "paused", "paused"),
+        ("api stop", "stopped", "stopped"),
+        ("api cancel", "background", "running_background"),
+        ("api pause", "paused", "paused"),
+        ("close session", "stopped", "stopped"),
+    ] {
+        let session = act.replace(' ', "-");
+        let call = world.standing(&session, waiting(300, 200)).await;
+        world.advance(10);
+        let timer = id(&world.get(&format!("/api/timers?session={session}")).await["timers"][0]);
+        let why = json!({"timer_id": timer, "pause_duration": 60, "reason": act});
+        let answer = match act.split_once(' ').unwrap() {
+            ("tool", tool) => world.tool(&session, tool, why).await,
+            ("api", action) => world.post(&format!("/api/timers/{timer}/{action}"), why).await,
+            _ => world.request(Method::DELETE, &format!("/api/sessions/{session}"), None).await,
+        };
+        assert_eq!(answer.status, 200, "{act}: {}", answer.body);
+        let released = result(call).await;
+        let note = if act == "close session" { "session closed" } else { act };
+        has(
+            &released,
+            json!({
+                "timer_id": timer, "outcome": outcome, "status": status, "timeout": false, "stop_reason": note,
+                "elapsed_time": 10, "remaining_time": 290, "messages": [],
+            }),
+        );
+    }
+    world.standing_count(0).await;
+    assert!(world.history().await.iter().all(|entry| entry["event"] != "timer.completed"));
+}
+
+#[tokio::test]
+async fn two_calls_stand_by_for_one_timer() {
+    let world = World::start().await;
+    let first = world.standing("agent", waiting(300, 300)).await;
+    let timer = only_timer(&world).await;
+    let second = world.standing("agent", json!({"timer_id": timer, "timeout_duration": 100})).await;
+    let third = world.standing("agent", json!({"timer_id": timer})).await;
+    world.advance(100);
+    has(&result(second).await, json!({"outcome": "timeout", "timeout": true, "remaining_time": 200}));
+    // One leaves, which is no loss to the other.
+    first.abort();
+    world.standing_count(1).await;
+    world.advance(200);
+    has(&result(third).await, json!({"outcome": "completed", "timeout": false}));
+    let delivered = world.until_event(&timer.replace("timer_", "msg_"), "message.delivered").await;
+    assert_eq!(delivered["data"]["channel"], "standby");
+    assert!(world.inbox("agent").await.is_empty());
+
+    // Both stay: both are answered, the message counts once.
+    let first = world.standing("agent", waiting(300, 300)).await;
+    let timer = only_timer(&world).await;
+    let second = world.standing("agent", json!({"timer_id": timer})).await;
+    world.advance(300);
+    has(&result(first).await, json!({"outcome": "completed", "messages": []}));
+    has(&result(second).await, json!({"outcome": "completed", "messages": []}));
+    world.until_event(&timer.replace("timer_", "msg_"), "message.delivered").await;
+    assert_eq!(world.history_of(&timer.replace("timer_", "msg_")).await.len(), 1);
+
+    // And a stop releases both.
+    let first = world.standing("agent", waiting(300, 300)).await;
+    let timer = only_timer(&world).await;
+    let second = world.standing("agent", json!({"timer_id": timer})).await;
+    world.done("agent", "stop_timer", json!({"timer_id": timer})).await;
+    has(&result(first).await, json!({"outcome": "stopped"}));
+    has(&result(second).await, json!({"outcome": "stopped"}));
+}
+
+#[tokio::test]
+async fn stopping_the_server_answers_waiting_calls_and_keeps_their_timers() {
+    let mut world = World::start().await;
+    let call = world.standing("agent", waiting(300, 200)).await;
+    let mut raw = world.standing_raw("agent", &waiting(500, 500)).await;
+    world.done("agent", "timer", json!({"total_duration": 100, "mission": "m"})).await;
+    let server_id = world.get("/api/stats").await["server_id"].clone();
+    world.advance(50);
+    world.down().await;
+    let answer = result(call).await;
+    has(&answer, json!({"outcome": "timeout", "timeout": true, "status": "running", "remaining_time": 250}));
+    let mut reply = String::new();
+    within("the reply", raw.read_to_string(&mut reply)).await.unwrap();
+    assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
+    assert!(reply.contains(r#""remaining_time":450"#), "{reply}");
+
+    // Time goes on while nobody runs. The mission is overdue at the start and fires then.
+    world.advance(100);
+    world.up().await;
+    let timers = world.timers().await;
+    assert_eq!(timers.len(), 3);
+    let (mission, waiting) = (id(&timers[0]), id(&answer));
+    let completed = world.until_event(&mission, "timer.completed").await;
+    has(&completed["data"], json!({"due": START + 100_000, "lateness_ms": 50_000}));
+    has(
+        &world.until_message("agent", &mission).await,
+        json!({"text": finished(&mission, "Mission", "m", 100), "created_at": START + 150_000}),
+    );
+    let call = world.standing("agent", json!({"timer_id": waiting})).await;
+    world.advance(150);
+    let answer = result(call).await;
+    has(&answer, json!({"outcome": "completed", "elapsed_time": 300}));
+    assert_eq!(list(&answer["messages"]).len(), 1, "the mission's message rides along");
+    assert_eq!(world.get("/api/stats").await["server_id"], server_id);
+}

@@ -1,0 +1,202 @@
+//! The production engine and door on the production store, with a disk that can be filled and a feed of commits that
+//! can be held back: what a slow or broken machine does, on demand.
+
+use super::{Answer, Pending, START, client, send, within};
+use async_trait::async_trait;
+use reqwest::Method;
+use reveille::{
+    clock::ManualClock,
+    engine::{Engine, Settings},
+    http::{self, App, guard::AllowedHosts},
+};
+use reveille_core::{Batch, ItemId, Needs, Session, SessionId, Timestamp, command::State};
+use reveille_store::{
+    CommitError, Committed, Feed, Found, HistoryFilter, ItemFilter, Recorded, SessionFilter, SqliteStore, Store,
+    StoreError,
+};
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+use tokio::{
+    net::TcpListener,
+    sync::{mpsc, watch},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+pub struct Disk {
+    inner: SqliteStore,
+    fault: Mutex<Option<StoreError>>,
+    refused: AtomicUsize,
+    /// The first feed asked for, which tells calls and followers, flows only while this is true.
+    flowing: watch::Sender<bool>,
+    /// So many more commits are carried out; then they wait.
+    allowed: watch::Sender<usize>,
+    feeds: AtomicUsize,
+}
+
+#[async_trait]
+impl Store for Disk {
+    fn server_id(&self) -> &str {
+        self.inner.server_id()
+    }
+    async fn commit(&self, batch: Batch) -> Result<Arc<Committed>, CommitError> {
+        let mut allowed = self.allowed.subscribe();
+        if allowed.wait_for(|allowed| *allowed > 0).await.is_ok() {
+            self.allowed.send_modify(|allowed| *allowed = allowed.saturating_sub(1));
+        }
+        let fault = self.fault.lock().unwrap().clone();
+        if let Some(fault) = fault {
+            self.refused.fetch_add(1, Ordering::SeqCst);
+            return Err(fault.into());
+        }
+        self.inner.commit(batch).await
+    }
+    async fn load(&self, session: &SessionId, needs: Needs) -> Result<State, StoreError> {
+        self.inner.load(session, needs).await
+    }
+    async fn load_items(&self, ids: Vec<ItemId>) -> Result<Vec<(SessionId, State)>, StoreError> {
+        self.inner.load_items(ids).await
+    }
+    async fn deadlines(&self, limit: usize) -> Result<Vec<(Timestamp, ItemId)>, StoreError> {
+        self.inner.deadlines(limit).await
+    }
+    async fn items(&self, filter: ItemFilter) -> Result<Vec<Found>, StoreError> {
+        self.inner.items(filter).await
+    }
+    async fn sessions(&self, filter: SessionFilter) -> Result<Vec<(i64, Session)>, StoreError> {
+        self.inner.sessions(filter).await
+    }
+    async fn history(&self, filter: HistoryFilter) -> Result<Vec<Recorded>, StoreError> {
+        self.inner.history(filter).await
+    }
+    async fn tallies(&self) -> Result<BTreeMap<String, i64>, StoreError> {
+        self.inner.tallies().await
+    }
+    async fn purge(&self, before: Timestamp, limit: usize) -> Result<usize, StoreError> {
+        self.inner.purge(before, limit).await
+    }
+    fn feed(&self) -> Feed {
+        let mut feed = self.inner.feed();
+        if self.feeds.fetch_add(1, Ordering::SeqCst) > 0 {
+            return feed;
+        }
+        let (sender, held) = mpsc::unbounded_channel();
+        let mut flowing = self.flowing.subscribe();
+        tokio::spawn(async move {
+            while let Some(committed) = feed.recv().await {
+                if flowing.wait_for(|flowing| *flowing).await.is_err() || sender.send(committed).is_err() {
+                    return;
+                }
+            }
+        });
+        held
+    }
+    async fn close(&self) {
+        self.inner.close().await;
+    }
+}
+
+pub struct Site {
+    pub clock: ManualClock,
+    pub engine: Arc<Engine>,
+    pub url: String,
+    pub http: reqwest::Client,
+    disk: Arc<Disk>,
+    _data: tempfile::TempDir,
+}
+
+impl Site {
+    pub async fn start() -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let inner = SqliteStore::open(&data.path().join("reveille.db"), None, "server_test").unwrap();
+        let disk = Arc::new(Disk {
+            inner,
+            fault: Mutex::new(None),
+            refused: AtomicUsize::new(0),
+            flowing: watch::Sender::new(true),
+            allowed: watch::Sender::new(usize::MAX),
+            feeds: AtomicUsize::new(0),
+        });
+        let clock = ManualClock::at(Timestamp::from_millis(START));
+        let stop = CancellationToken::new();
+        let engine = Engine::start(
+            disk.clone(),
+            Arc::new(clock.clone()),
+            Settings::default(),
+            stop.clone(),
+            &TaskTracker::new(),
+        );
+        let app = App { engine: engine.clone(), stop: stop.clone(), started_at: engine.now() };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(http::serve::serve(listener, http::router(app), AllowedHosts::default(), stop));
+        Self { disk, clock, engine, url, http: client(), _data: data }
+    }
+
+    pub fn fill(&self, fault: StoreError) {
+        *self.disk.fault.lock().unwrap() = Some(fault);
+    }
+
+    pub fn free(&self) {
+        *self.disk.fault.lock().unwrap() = None;
+    }
+
+    pub async fn tool(&self, tool: &str, arguments: Value) -> Answer {
+        let url = format!("{}/api/sessions/agent/tools/{tool}", self.url);
+        within(tool, send(&self.http, Method::POST, &url, Some(&arguments), None)).await
+    }
+
+    pub async fn get(&self, path: &str) -> Value {
+        send(&self.http, Method::GET, &format!("{}{path}", self.url), None, None).await.body
+    }
+
+    pub async fn everything(&self) -> Value {
+        json!([
+            self.get("/api/timers").await,
+            self.get("/api/history?limit=1000").await,
+            self.get("/api/sessions/agent/inbox").await,
+        ])
+    }
+
+    /// Whether waiting calls and followers hear of commits.
+    pub fn flow(&self, flowing: bool) {
+        self.disk.flowing.send_replace(flowing);
+    }
+
+    /// So many more commits are carried out; then they wait for the next word.
+    pub fn allow(&self, commits: usize) {
+        self.disk.allowed.send_replace(commits);
+    }
+
+    /// Until all allowed commits are under way.
+    pub async fn used_up(&self) {
+        let mut allowed = self.disk.allowed.subscribe();
+        within("the commits", allowed.wait_for(|allowed| *allowed == 0)).await.unwrap();
+    }
+
+    /// A `timer` call that stands by when this returns.
+    pub async fn standing(&self, arguments: Value) -> Pending {
+        let mut count = self.engine.standing_by();
+        let before = *count.borrow_and_update();
+        let (http, url) = (self.http.clone(), format!("{}/api/sessions/agent/tools/timer", self.url));
+        let call = tokio::spawn(async move { send(&http, Method::POST, &url, Some(&arguments), None).await });
+        within("the call stands by", count.wait_for(|count| *count > before)).await.unwrap();
+        call
+    }
+
+    /// Until this many more commits were refused.
+    pub async fn refusals(&self, more: usize) {
+        let wanted = self.disk.refused.load(Ordering::SeqCst) + more;
+        within("refused commits", async {
+            while self.disk.refused.load(Ordering::SeqCst) < wanted {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
+}

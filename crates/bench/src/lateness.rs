@@ -5,7 +5,7 @@ use anyhow::ensure;
 use futures_util::{StreamExt, stream};
 use reveille::{
     clock::SystemClock,
-    engine::{Engine, Settings},
+    engine::{Engine, EngineError, Settings},
 };
 use reveille_core::{Call, Command, Millis, Purpose, SessionId};
 use reveille_store::{Feed, SqliteStore};
@@ -85,27 +85,34 @@ impl Bench {
 
     /// One mission per deadline (milliseconds since 1970); what is due when, by id.
     pub async fn create(&self, name: &str, due: &[i64]) -> anyhow::Result<HashMap<String, i64>> {
+        // Neighbours in different sessions: commands on one session take turns, and that is not what is measured.
+        let sessions = due.len().div_ceil(PER_SESSION);
         let made = stream::iter(due.iter().enumerate())
-            .map(|(number, due)| self.mission(format!("{name}-{}", number / PER_SESSION), *due))
+            .map(|(number, due)| self.mission(format!("{name}-{}", number % sessions), *due))
             .buffer_unordered(CREATORS);
         made.collect::<Vec<_>>().await.into_iter().collect()
     }
 
     async fn mission(&self, session: String, due: i64) -> anyhow::Result<(String, i64)> {
-        let id = self.engine.fresh_timer();
         let left = due - self.engine.now().as_millis();
         ensure!(left > 0, "creating took longer than the lead");
-        let command = Command::Create {
-            id: id.clone(),
-            purpose: Purpose::Mission("measure".into()),
-            total: Millis::new(left as u64),
-            timeout: None,
-            key: None,
+        let session = SessionId::new(session);
+        let done = loop {
+            let command = Command::Create {
+                id: self.engine.fresh_timer(),
+                purpose: Purpose::Mission("measure".into()),
+                total: Millis::new(left as u64),
+                timeout: None,
+                key: None,
+            };
+            match self.engine.execute(&session, Call::new(command)).await {
+                Err(EngineError::IdTaken) => {} // drawn twice in one second: once in a hundred million
+                done => break done?,
+            }
         };
-        let done = self.engine.execute(&SessionId::new(session), Call::new(command)).await?;
         let reveille_core::Reply::Timer { timer, .. } = done.reply else { anyhow::bail!("not a timer") };
         let due = timer.due().expect("a new timer has a deadline").as_millis();
-        Ok((id.to_string(), due))
+        Ok((timer.id.to_string(), due))
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
     timer::{Continuation, Purpose, Settled, Status, Timer},
 };
 use serde_json::{Map, Value, json};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// What to write (if anything) and what to answer. A refusal writes nothing.
 #[derive(Clone, Debug, PartialEq)]
@@ -235,7 +235,8 @@ impl<'a> Draft<'a> {
 
     fn fire(&mut self, ids: &[ItemId], standing: &HashMap<ItemId, LeaseId>) -> Reply {
         let mut fired = Vec::new();
-        for item in self.state.items.iter().filter(|item| ids.contains(item.id())) {
+        let wanted: HashSet<&ItemId> = ids.iter().collect();
+        for item in self.state.items.iter().filter(|item| wanted.contains(item.id())) {
             let Item::Timer(timer) = item;
             let mut timer = timer.clone();
             let before = timer.status();

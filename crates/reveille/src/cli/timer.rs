@@ -70,7 +70,16 @@ fn tell(result: &Value) {
         show::line("");
         message["text"].as_str().unwrap_or_default().lines().for_each(|text| show::line(&show::clean(text)));
     }
-    show::line(&format!("\n{}", result["hint"].as_str().unwrap_or_default()));
+    // The server's hint is for models; people are told the command.
+    let id = result["timer_id"].as_str().unwrap_or_default();
+    let next = match result["outcome"].as_str() {
+        Some("timeout" | "background" | "paused") => {
+            format!("The timer goes on. Continue with: reveille timer --id {id}")
+        }
+        Some("scheduled") => "When the time has come, a message waits in the inbox: reveille inbox".to_owned(),
+        _ => return,
+    };
+    show::line(&format!("\n{next}"));
 }
 
 /// The stand-by as a bar, drawn on a terminal only. The server keeps the time; this merely shows it.

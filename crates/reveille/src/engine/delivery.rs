@@ -2,18 +2,24 @@
 
 use super::{Engine, EngineError};
 use reveille_core::{Call, Command, ItemId, LeaseId, Millis, SessionId, Timestamp};
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 /// Chores carried out at once; more wait their turn.
 const CHORES_AT_ONCE_MAX: usize = 64;
-/// Tries before a chore is given up. A lease that could not be settled runs out by itself.
+/// Tries before a chore is given up: a lease that could not be released runs out by itself. What was delivered is
+/// committed however long it takes, or it would be told again.
 const TRIES_MAX: u32 = 5;
 const RETRY: Millis = Millis::from_secs(1);
+/// What is still under way when the server stops has this long; it is lost to the statistics, or its lease runs out.
+const LAST_CHORES: Duration = Duration::from_secs(5);
 
 /// Leased messages on their way out. Whoever writes the reply confirms it; dropped unconfirmed, they are released.
 #[derive(Debug)]
@@ -52,6 +58,13 @@ impl Delivery {
     }
 }
 
+impl Delivery {
+    /// There was nothing to deliver after all.
+    pub(super) fn is_empty(&self) {
+        self.confirmed.store(true, Ordering::Release);
+    }
+}
+
 impl Drop for Delivery {
     fn drop(&mut self) {
         if !self.confirmed.load(Ordering::Acquire) {
@@ -71,27 +84,39 @@ pub async fn run(engine: Arc<Engine>, mut chores: mpsc::UnboundedReceiver<Chore>
         let engine = engine.clone();
         running.spawn(async move { engine.do_chore(chore).await });
     }
-    // Replies that went out just before the end are committed still.
+    // Replies that went out just before the end are committed still, if the store lets them.
     while let Ok(chore) = chores.try_recv() {
-        engine.do_chore(chore).await;
+        let engine = engine.clone();
+        running.spawn(async move {
+            let (session, command) = chore.command();
+            let _ = engine.execute(&session, Call::new(command)).await;
+        });
     }
-    while running.join_next().await.is_some() {}
+    let _ = tokio::time::timeout(LAST_CHORES, async { while running.join_next().await.is_some() {} }).await;
 }
 
-impl Engine {
-    async fn do_chore(&self, chore: Chore) {
-        let (session, command) = match chore {
+impl Chore {
+    fn command(self) -> (SessionId, Command) {
+        match self {
             Chore::Commit { session, lease, channel } => {
                 (session, Command::CommitLease { lease, channel: channel.to_owned() })
             }
             Chore::Release { session, lease } => (session, Command::ReleaseLease { lease }),
             Chore::Left { session, id, since, slept } => (session, Command::Return { id, since, slept }),
-        };
-        for attempt in 1..=TRIES_MAX {
+        }
+    }
+}
+
+impl Engine {
+    async fn do_chore(&self, chore: Chore) {
+        let told = matches!(chore, Chore::Commit { .. });
+        let (session, command) = chore.command();
+        for attempt in 1.. {
             match self.execute(&session, Call::new(command.clone())).await {
                 Ok(_) | Err(EngineError::Reject(_)) => return,
-                Err(error) if attempt == TRIES_MAX => {
-                    tracing::warn!(%error, %session, ?command, "given up; a lease runs out by itself");
+                Err(error) if attempt >= TRIES_MAX && !told => {
+                    tracing::warn!(%error, %session, "a lease could not be released; it runs out by itself");
+                    return;
                 }
                 Err(_) => self.clock.sleep(RETRY).await,
             }

@@ -5,7 +5,7 @@ use super::{Engine, EngineError};
 use futures_util::future::BoxFuture;
 use reveille_core::{Agenda, ItemId, Millis, Timestamp};
 use reveille_store::{Committed, Feed, StoreError};
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -18,6 +18,8 @@ const RETRY: Millis = Millis::from_secs(1);
 /// Old rows removed in one go.
 const PURGE_ROWS: usize = 500;
 const PURGE_EVERY: Millis = Millis::from_secs(600);
+/// A start has more urgent things to do.
+const PURGE_AFTER_START: Millis = Millis::from_secs(60);
 
 type Fire = (Vec<ItemId>, Result<(), (EngineError, Vec<ItemId>)>);
 
@@ -26,8 +28,7 @@ pub async fn run(engine: Arc<Engine>, feed: Feed, stop: CancellationToken) {
         agenda: Agenda::new(engine.settings.window_max),
         looked_at: engine.now(),
         rescan_at: engine.now(),
-        // Not at once: a start has more urgent things to do.
-        purge_at: engine.now().plus(PURGE_EVERY),
+        purge_at: engine.now().plus(PURGE_AFTER_START),
         failing: false,
         firing: JoinSet::new(),
         purging: JoinSet::new(),
@@ -129,7 +130,8 @@ impl Driver {
             Ok((ids, Err((error, left)))) => {
                 tracing::warn!(%error, count = left.len(), "deadlines could not be acted on; trying again");
                 self.engine.metrics.fire_failures.inc_by(left.len() as u64);
-                let done: Vec<ItemId> = ids.into_iter().filter(|id| !left.contains(id)).collect();
+                let undone: HashSet<&ItemId> = left.iter().collect();
+                let done: Vec<ItemId> = ids.into_iter().filter(|id| !undone.contains(id)).collect();
                 self.agenda.settled(&done);
                 self.agenda.postpone(&left, self.engine.now().plus(RETRY));
                 if self.agenda.len() > 2 * self.engine.settings.window_max {

@@ -77,7 +77,7 @@ impl Engine {
         let Some(batch) = decision.batch else {
             return (ids, Ok(())); // stale: something else has acted on it already
         };
-        let result = match self.store.commit(batch).await {
+        let result = match self.commit(batch).await {
             Ok(_) => {
                 self.measure(&decision.reply);
                 Ok(())

@@ -15,13 +15,17 @@ use crate::{clock::Clock, metrics::Metrics};
 use delivery::Chore;
 use locks::Locks;
 use reveille_core::{
-    Call, Command, Decision, ItemId, LeaseId, Limits, Message, Millis, Needs, Reject, Reply, SessionId, Timestamp,
+    Batch, Call, Command, Decision, ItemId, LeaseId, Limits, Message, Millis, Needs, Reject, Reply, SessionId,
+    Timestamp,
     command::{Ride, Select},
     decide, id,
 };
-use reveille_store::{CommitError, Recorded, Store, StoreError};
+use reveille_store::{CommitError, Committed, Recorded, Store, StoreError};
 use standby::Standbys;
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -43,6 +47,8 @@ pub struct Engine {
     events: broadcast::Sender<Arc<Recorded>>,
     pub metrics: Metrics,
     settings: Settings,
+    /// The last change could not be written.
+    failing: AtomicBool,
 }
 
 #[derive(Clone, Debug)]
@@ -111,6 +117,7 @@ impl Engine {
             clock,
             chores,
             settings,
+            failing: AtomicBool::new(false),
         });
         // Both subscribe before the first command can be committed.
         let (routed, driven) = (engine.store.feed(), engine.store.feed());
@@ -123,11 +130,19 @@ impl Engine {
     /// Carries out one command on one session. Messages that travel with the reply are given back unless their
     /// delivery is confirmed.
     pub async fn execute(&self, session: &SessionId, call: Call) -> Result<Outcome, EngineError> {
-        let lease = call.ride.as_ref().map(|ride| ride.lease.clone());
-        let (decision, version) = self.carry_out(session, &call).await?;
-        let delivery = lease
-            .filter(|_| !decision.riding.is_empty())
-            .map(|lease| Arc::new(Delivery::new(session.clone(), lease, "tool_result", self.chores.clone())));
+        // Made before the commit that leases: should the caller leave in the middle of it, the messages are given back.
+        let delivery = call.ride.as_ref().map(|ride| {
+            Arc::new(Delivery::new(session.clone(), ride.lease.clone(), "tool_result", self.chores.clone()))
+        });
+        let carried_out = self.carry_out(session, &call).await;
+        let delivery = delivery.filter(|delivery| {
+            let riding = carried_out.as_ref().is_ok_and(|(decision, _)| !decision.riding.is_empty());
+            if !riding {
+                delivery.is_empty();
+            }
+            riding
+        });
+        let (decision, version) = carried_out?;
         Ok(Outcome { reply: decision.reply, version, riding: decision.riding, delivery })
     }
 
@@ -167,7 +182,7 @@ impl Engine {
                 }
                 return Ok((decision, None));
             };
-            match self.store.commit(batch).await {
+            match self.commit(batch).await {
                 Ok(committed) => {
                     turn.remember(&committed.batch.session);
                     return Ok((decision, Some(committed.batch.session.version)));
@@ -178,6 +193,17 @@ impl Engine {
             }
         }
         Err(EngineError::Contended)
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Arc<Committed>, CommitError> {
+        let result = self.store.commit(batch).await;
+        self.failing.store(matches!(result, Err(CommitError::Store(_))), Ordering::Relaxed);
+        result
+    }
+
+    /// Changes can be written, as far as is known.
+    pub fn is_ready(&self) -> bool {
+        !self.failing.load(Ordering::Relaxed)
     }
 
     async fn unknown_timer(&self, session: &SessionId, id: ItemId) -> Result<EngineError, EngineError> {

@@ -9,7 +9,7 @@ use axum::{
 use reveille_core::SessionId;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::time::Duration;
+use std::{convert::Infallible, time::Duration};
 
 /// The longest text allowed fits many times; anything larger is a mistake.
 const BODY_BYTES_MAX: usize = 256 * 1024;
@@ -89,6 +89,18 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Segment
             ApiError::new(StatusCode::BAD_REQUEST, "Invalid path", "invalid_argument", error.body_text())
         })?;
         Ok(Self(segments))
+    }
+}
+
+/// The client's own name for a creation.
+pub struct IdempotencyKey(pub Option<String>);
+
+impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let key = parts.headers.get("idempotency-key");
+        Ok(Self(key.map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned())))
     }
 }
 

@@ -75,7 +75,7 @@ impl Follower {
         let newest = HistoryFilter { limit: 1, ..HistoryFilter::default() };
         let newest = follower.app.engine.store().history(newest).await?;
         let newest = newest.first().map_or(0, |newest| newest.seq);
-        // An event that does not exist yet is from another database; everything here is news then.
+        // An id that does not exist yet is from another database: follow from now on.
         follower.last = after.map_or(newest, |after| after.min(newest));
         Ok(follower)
     }

@@ -4,7 +4,7 @@ use super::{App, problem::ApiError};
 use crate::tools::Problem;
 use axum::{
     extract::State,
-    http::header,
+    http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
 
@@ -14,13 +14,17 @@ pub async fn live() -> &'static str {
     "ok\n"
 }
 
-/// The process can do its work: the store answers.
+/// The process can do its work: the store answers and takes changes.
 #[utoipa::path(get, path = "/readyz", tag = "operation", responses(
     (status = 200, body = String),
     (status = 503, body = Problem, content_type = "application/problem+json"),
 ))]
 pub async fn ready(State(app): State<App>) -> Result<&'static str, ApiError> {
     app.engine.store().deadlines(1).await?;
+    if !app.engine.is_ready() {
+        let detail = "the last change could not be written; the log says why";
+        return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "Not ready", "storage_failed", detail));
+    }
     Ok("ready\n")
 }
 

@@ -44,7 +44,7 @@ pub struct LeaseBody {
 pub struct Leased {
     /// Absent when there was nothing to lease.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(example = "lease_7h2m9qxa")]
+    #[schema(example = "lease_nq072rt887")]
     pub lease: Option<String>,
     /// When the messages are free again, unless committed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,7 +90,7 @@ pub async fn lease(
 #[derive(Deserialize, ToSchema, Default)]
 #[serde(default)]
 pub struct SettleBody {
-    #[schema(example = "lease_7h2m9qxa")]
+    #[schema(example = "lease_nq072rt887")]
     lease: String,
 }
 

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::tools::{Outcome, Problem, TimerResult, TimerView};
 use axum::{Json, extract::State, http::StatusCode};
-use reveille_core::{Call, Command, Item, ItemId, Reject, Reply, SessionId, Status, duration, text};
+use reveille_core::{Call, Command, ItemId, Reject, Reply, SessionId, Status, duration, text};
 use reveille_store::{ItemFilter, Order};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -35,7 +35,7 @@ pub struct ListParams {
     order: Option<String>,
     /// At most 1000; 100 unless given.
     limit: Option<usize>,
-    /// `next` of the page before.
+    /// `next` of the page before; with the order `newest`.
     after: Option<i64>,
 }
 
@@ -59,6 +59,9 @@ pub async fn list(State(app): State<App>, Params(params): Params<ListParams>) ->
         Some("soonest") => Order::Soonest,
         Some(other) => return Err(invalid("order", format!("'{other}' is not one of: newest, soonest"))),
     };
+    if order == Order::Soonest && params.after.is_some() {
+        return Err(invalid("after", "goes with the order newest; soonest has one page".to_owned()));
+    }
     let filter = ItemFilter {
         session: params.session.as_deref().map(session).transpose()?,
         statuses: statuses(params.status.as_deref().unwrap_or_default())?,
@@ -165,12 +168,11 @@ pub async fn act(
     change(&app, &session, command, outcome).await.map(Json)
 }
 
+/// The session of a timer, by the lane that decisions use: a long list elsewhere must not delay a stop.
 async fn owner(app: &App, id: &str) -> Result<SessionId, ApiError> {
-    let filter = ItemFilter { id: Some(id.to_owned()), limit: 1, ..ItemFilter::default() };
-    let found = app.engine.store().items(filter).await?.pop();
-    match found {
-        Some(found) if matches!(found.item, Item::Timer(_)) => Ok(found.session),
-        _ => {
+    match app.engine.store().load_items(vec![ItemId::new(id)]).await?.pop() {
+        Some((session, _)) => Ok(session),
+        None => {
             let detail = format!("there is no timer '{}'; GET /api/timers lists them", text::shown(id));
             Err(ApiError::new(StatusCode::NOT_FOUND, "Unknown timer", "unknown_timer", detail))
         }

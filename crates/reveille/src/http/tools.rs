@@ -2,7 +2,7 @@
 
 use super::{
     App,
-    body::{JsonBody, Params, Segments, session},
+    body::{IdempotencyKey, JsonBody, Params, Segments, session},
     problem::ApiError,
     receipt::{ReceiptBody, Receipts},
 };
@@ -11,7 +11,7 @@ use axum::{
     Extension,
     body::Body,
     extract::State,
-    http::{HeaderMap, StatusCode, header},
+    http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
@@ -42,7 +42,7 @@ pub async fn call(
     State(app): State<App>,
     Extension(receipts): Extension<Receipts>,
     Segments((name, tool)): Segments<(String, String)>,
-    headers: HeaderMap,
+    IdempotencyKey(idempotency_key): IdempotencyKey,
     JsonBody(arguments): JsonBody,
 ) -> Result<Response, ApiError> {
     let session = session(&name)?;
@@ -51,8 +51,7 @@ pub async fn call(
         let detail = format!("there is no tool '{}'; the tools are: {known}", text::shown(&tool));
         ApiError::new(StatusCode::NOT_FOUND, "Unknown tool", "unknown_tool", detail)
     })?;
-    let key = headers.get("idempotency-key").map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
-    let call = ToolCall { engine: &app.engine, session, tool, arguments, idempotency_key: key, stop: &app.stop };
+    let call = ToolCall { engine: &app.engine, session, tool, arguments, idempotency_key, stop: &app.stop };
     let reply = call.run().await.map_err(|error| ApiError::of(error, app.engine.now()))?;
     let bytes = serde_json::to_vec(&reply.body).expect("results are representable as JSON");
     let body = ReceiptBody::new(Bytes::from(bytes), reply.deliveries, receipts);

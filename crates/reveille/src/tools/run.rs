@@ -31,6 +31,15 @@ pub struct ToolCall<'a> {
     pub stop: &'a CancellationToken,
 }
 
+/// A `timer` command that was committed.
+struct Begun {
+    standing: Standing,
+    /// The call has a time of its own.
+    bounded: bool,
+    /// Pending messages were taken along already.
+    complete: bool,
+}
+
 /// What to answer, and what has been delivered once the answer is written.
 #[derive(Debug)]
 pub struct ToolReply {
@@ -85,9 +94,9 @@ impl ToolCall<'_> {
     async fn timer(mut self, wish: TimerWish) -> Result<(ToolReply, Outcome), EngineError> {
         match wish {
             TimerWish::Continue { id, ask } => {
-                let standing = self.engine.stand_by(&id);
+                let (standing, bounded) = (self.engine.stand_by(&id), ask.timeout.is_some());
                 let done = self.execute(Command::Continue { id, ask }, false).await?;
-                self.begun(done, standing, false).await
+                self.begun(done, Begun { standing, bounded, complete: false }).await
             }
             TimerWish::Create { purpose, total, timeout } => {
                 let key = self.request_key(&purpose, total, timeout)?;
@@ -99,7 +108,10 @@ impl ToolCall<'_> {
                     match self.execute(Command::Create { id, purpose, total, timeout, key }, at_once).await {
                         Err(EngineError::IdTaken) => {}
                         Err(error) => return Err(error),
-                        Ok(done) => return self.begun(done, standing, at_once).await,
+                        Ok(done) => {
+                            let bounded = timeout.is_some();
+                            return self.begun(done, Begun { standing, bounded, complete: at_once }).await;
+                        }
                     }
                 }
                 Err(EngineError::IdTaken)
@@ -107,13 +119,9 @@ impl ToolCall<'_> {
         }
     }
 
-    /// The command is committed; now stand by, if it says so. `complete`: pending messages were taken along already.
-    async fn begun(
-        self,
-        done: Done,
-        mut standing: Standing,
-        complete: bool,
-    ) -> Result<(ToolReply, Outcome), EngineError> {
+    /// The command is committed; now stand by, if it says so.
+    async fn begun(self, done: Done, begun: Begun) -> Result<(ToolReply, Outcome), EngineError> {
+        let Begun { mut standing, bounded, complete } = begun;
         let Reply::Timer { timer, stand_by } = &done.reply else { unreachable!("timers answer with a timer") };
         let (timer, version) = (timer.clone(), done.version);
         let Some(length) = *stand_by else {
@@ -138,7 +146,7 @@ impl ToolCall<'_> {
         }
         standing.begins(version.unwrap_or_default());
         // Boxed: the calls that do not stand by should not carry the size of those that do.
-        Box::pin(self.sleep(timer, standing, length)).await
+        Box::pin(self.sleep(timer, standing, length, bounded)).await
     }
 
     async fn sleep(
@@ -146,22 +154,46 @@ impl ToolCall<'_> {
         timer: Timer,
         mut standing: Standing,
         length: Millis,
+        bounded: bool,
     ) -> Result<(ToolReply, Outcome), EngineError> {
         let asleep = Asleep::new(&self, &timer);
-        let released = self.wait(&mut standing, &timer, length).await;
-        let since = asleep.wakes();
-        self.returns(timer, standing, released, since).await
+        let released = self.wait(&mut standing, &timer, length, bounded).await;
+        self.returns(timer, standing, released, asleep).await
     }
 
     /// `None`: the call's own time is over, or the server stops.
-    async fn wait(&self, standing: &mut Standing, timer: &Timer, length: Millis) -> Option<Released> {
-        let to_the_end = matches!(timer.phase, Phase::Running { due, .. } if due <= self.engine.now().plus(length));
-        let length = if to_the_end { length.plus(FIRING_GRACE) } else { length };
-        tokio::select! {
-            biased;
-            released = standing.released() => Some(released),
-            () = self.engine.clock().sleep(length) => None,
-            () = self.stop.cancelled() => None,
+    async fn wait(
+        &self,
+        standing: &mut Standing,
+        timer: &Timer,
+        mut length: Millis,
+        bounded: bool,
+    ) -> Option<Released> {
+        loop {
+            let to_the_end = matches!(timer.phase, Phase::Running { due, .. } if due <= self.engine.now().plus(length));
+            let sleep = if to_the_end { length.plus(FIRING_GRACE) } else { length };
+            tokio::select! {
+                biased;
+                released = standing.released() => return Some(released),
+                () = self.engine.clock().sleep(sleep) => {}
+                () = self.stop.cancelled() => return None,
+            }
+            if bounded {
+                return None;
+            }
+            // Without a time of its own the call stands by to the end, also of a timer that was lengthened meanwhile.
+            length = self.lengthened(timer).await?;
+        }
+    }
+
+    /// What is left of a timer that should have ended.
+    async fn lengthened(&self, timer: &Timer) -> Option<Millis> {
+        let read = Command::Read { id: Some(timer.id.clone()) };
+        match self.execute(read, false).await.ok()?.reply {
+            Reply::Timer { timer, .. } if timer.status() == Status::Running => {
+                Some(timer.remaining(self.engine.now())).filter(|left| !left.is_zero())
+            }
+            _ => None,
         }
     }
 
@@ -170,18 +202,22 @@ impl ToolCall<'_> {
         timer: Timer,
         mut standing: Standing,
         released: Option<Released>,
-        since: Timestamp,
+        asleep: Asleep,
     ) -> Result<(ToolReply, Outcome), EngineError> {
+        let since = asleep.since;
         let slept = self.engine.now().since(since);
         let done = match self.execute(Command::Return { id: timer.id.clone(), since, slept }, true).await {
             Ok(done) => done,
             // The agent gets its answer even when nothing can be written; only the statistics lose.
             Err(error) => {
                 tracing::warn!(%error, "the end of a stand-by could not be recorded");
+                let mut timer = timer;
+                timer.settle(self.engine.now());
                 let reply = Reply::Timer { timer, stand_by: None };
                 Done { reply, version: None, riding: Vec::new(), delivery: None }
             }
         };
+        asleep.wakes();
         let Reply::Timer { timer, .. } = &done.reply else { unreachable!("Return answers with a timer") };
         let released = match released {
             // It ended in the moment this call stopped waiting. The firing leased the message to this call, and the word
@@ -291,10 +327,9 @@ impl Asleep {
         Self { session: call.session.clone(), id: timer.id.clone(), since, awake: false, engine }
     }
 
-    /// Since when it slept.
-    fn wakes(mut self) -> Timestamp {
+    /// Its end is written down.
+    fn wakes(mut self) {
         self.awake = true;
-        self.since
     }
 }
 

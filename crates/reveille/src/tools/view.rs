@@ -25,7 +25,7 @@ pub enum TimerType {
 /// One timer as it is at this instant. `elapsed_time + remaining_time` is always `total_duration`.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct TimerView {
-    #[schema(example = "timer_k3f9x2ab")]
+    #[schema(example = "timer_nq072rt887")]
     pub timer_id: String,
     pub timer_type: TimerType,
     pub total_duration: Seconds,
@@ -67,6 +67,12 @@ pub enum StatusName {
 
 impl TimerView {
     pub fn of(timer: &Timer, now: Timestamp) -> Self {
+        // A deadline that has passed has passed, also where the firing is not yet written.
+        if timer.due().is_some_and(|due| due <= now) {
+            let mut settled = timer.clone();
+            settled.settle(now);
+            return Self::of(&settled, now);
+        }
         let (timer_type, reason, mission) = match &timer.purpose {
             Purpose::Waiting(reason) => (TimerType::Waiting, Some(reason.clone()), None),
             Purpose::Mission(mission) => (TimerType::Mission, None, Some(mission.clone())),
@@ -125,7 +131,9 @@ impl Outcome {
 
     /// What a model may do next, in one sentence.
     pub fn hint(self, timer: &Timer, now: Timestamp) -> String {
-        let (id, left) = (&timer.id, timer.remaining(now));
+        let id = &timer.id;
+        // Whole seconds, upwards: nobody plans by milliseconds, and "0 seconds remain" would not be true.
+        let left = timer.remaining(now).get().div_ceil(1000);
         match self {
             Outcome::Timeout => format!(
                 "Still running, {left} seconds remain: look at what you wait for, then call timer with timer_id '{id}' \
@@ -160,7 +168,7 @@ impl Outcome {
 /// What the system tells the agent.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct MessageView {
-    #[schema(example = "msg_k3f9x2ab")]
+    #[schema(example = "msg_nq072rt887")]
     pub id: String,
     #[schema(example = "timer_completed")]
     pub kind: &'static str,

@@ -59,7 +59,7 @@ pub fn remove(connection: &Connection, expired: &Expired) -> Result<usize> {
         + remove("DELETE FROM history WHERE seq = ?1", &expired.history)?
         + remove(
             "DELETE FROM sessions WHERE num = ?1 AND NOT EXISTS (SELECT 1 FROM items WHERE session = ?1)
-             AND NOT EXISTS (SELECT 1 FROM messages WHERE session = ?1)
+             AND NOT EXISTS (SELECT 1 FROM messages WHERE session = ?1 AND delivered_at IS NULL)
              AND NOT EXISTS (SELECT 1 FROM history WHERE session = ?1)",
             &expired.sessions,
         )?)

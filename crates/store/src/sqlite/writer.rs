@@ -141,15 +141,18 @@ impl Writer {
             write::add_tally(&self.connection, self.server, name, by).map_err(failed)?;
         }
         if let Err(error) = self.connection.execute_batch("COMMIT") {
-            let error = failed(error);
-            // A full disk is refused before anything counts; any other failure to make it durable leaves unknown
-            // what the disk holds.
-            if !matches!(error, StoreError::Full | StoreError::Unwritable(_)) {
-                self.broken = Some(error.clone());
-            }
-            return Err(error.into());
+            return Err(self.uncertain(failed(error)).into());
         }
         Ok(applied)
+    }
+
+    /// A commit failed. A full disk is refused before anything counts; any other failure to make it durable leaves
+    /// unknown what the disk holds, and nothing may be written after it.
+    fn uncertain(&mut self, error: StoreError) -> StoreError {
+        if !matches!(error, StoreError::Full | StoreError::Unwritable(_)) {
+            self.broken = Some(error.clone());
+        }
+        error
     }
 
     fn answer(&mut self, group: Vec<(Batch, Answer)>, applied: Vec<Applied>) {
@@ -181,7 +184,9 @@ impl Writer {
         }
         let tx = self.connection.transaction().map_err(failed)?;
         let removed = purge::remove(&tx, expired).map_err(failed)?;
-        tx.commit().map_err(failed)?;
+        if let Err(error) = tx.commit() {
+            return Err(self.uncertain(failed(error)));
+        }
         Ok(removed)
     }
 

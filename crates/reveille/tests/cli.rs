@@ -21,7 +21,10 @@ async fn a_timer_ends_in_the_exit_code() {
 
     let scheduled = home.run(&["timer", "5m", "--mission", "restart the server"]).await;
     assert_eq!(scheduled.code, Some(0));
-    assert!(scheduled.out.contains("→ restart the server") && scheduled.out.contains("End your turn"), "{scheduled:?}");
+    assert!(
+        scheduled.out.contains("→ restart the server") && scheduled.out.contains("reveille inbox"),
+        "{scheduled:?}"
+    );
 
     let goes_on = home.run(&["--json", "timer", "1h30m", "--reason", "build", "--timeout", "0.05"]).await;
     assert_eq!(goes_on.code, Some(4), "{goes_on:?}");

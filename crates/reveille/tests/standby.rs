@@ -71,6 +71,22 @@ async fn any_door_releases_a_blocked_call_at_once() {
     assert!(world.history().await.iter().all(|entry| entry["event"] != "timer.completed"));
 }
 
+/// Somebody else may lengthen the timer; a call without a time of its own still waits for its end.
+#[tokio::test]
+async fn a_call_without_a_time_of_its_own_waits_for_the_end_of_a_lengthened_timer() {
+    let world = World::start().await;
+    let call = world.standing("agent", json!({"total_duration": 10, "reason": "r"})).await;
+    let timer = only_timer(&world).await;
+    let longer = json!({"timer_id": timer, "total_duration": 60, "timeout_duration": 5});
+    let other = world.standing("agent", longer).await;
+    world.advance(5);
+    has(&result(other).await, json!({"outcome": "timeout", "remaining_time": 55}));
+    world.advance(10);
+    has(&world.get(&format!("/api/timers/{timer}")).await, json!({"status": "running", "remaining_time": 45}));
+    world.advance(45);
+    has(&result(call).await, json!({"outcome": "completed", "elapsed_time": 60, "timeout": false}));
+}
+
 #[tokio::test]
 async fn two_calls_stand_by_for_one_timer() {
     let world = World::start().await;

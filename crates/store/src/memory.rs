@@ -260,7 +260,7 @@ impl Store for MemoryStore {
             .collect();
         match filter.order {
             Order::Newest => found.reverse(),
-            Order::Soonest => found.sort_by_key(|found| found.item.due()),
+            Order::Soonest => found.sort_by_key(|found| (found.item.due(), found.item.id().clone())),
         }
         found.truncate(filter.limit);
         Ok(found)

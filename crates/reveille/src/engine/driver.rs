@@ -65,6 +65,7 @@ impl Driver {
             tokio::select! {
                 biased;
                 Some(done) = self.firing.join_next() => self.settle(done),
+                Some(_) = self.purging.join_next() => {}
                 group = self.feed.recv() => match group {
                     Some(group) => self.learn(&group),
                     None => return, // the store is closed
@@ -100,22 +101,20 @@ impl Driver {
             let engine = self.engine.clone();
             self.firing.spawn(async move { (ids.clone(), engine.fire(ids).await) });
         }
-        while self.purging.try_join_next().is_some() {}
-        if now >= self.purge_at {
+        if now >= self.purge_at && self.purging.is_empty() {
             self.purge_at = now.plus(PURGE_EVERY);
-            if self.purging.is_empty() {
-                let engine = self.engine.clone();
-                self.purging.spawn(async move { engine.purge().await });
-            }
+            let engine = self.engine.clone();
+            self.purging.spawn(async move { engine.purge().await });
         }
     }
 
     fn wake_at(&self) -> Timestamp {
         let due = if self.firing.len() < CHUNKS_IN_FLIGHT_MAX { self.agenda.next() } else { None };
-        let idle = self.rescan_at.min(self.purge_at);
-        // With chunks in flight a rescan has to wait for them, and their end wakes this task anyway.
-        let idle = if self.agenda.may_refill() { idle } else { Timestamp::from_millis(i64::MAX) };
-        due.map_or(idle, |due| due.min(idle))
+        // What has to wait for something under way is looked at when that ends, which wakes this task anyway.
+        let rescan = self.agenda.may_refill().then_some(self.rescan_at);
+        let purge = self.purging.is_empty().then_some(self.purge_at);
+        let earliest = [due, rescan, purge].into_iter().flatten().min();
+        earliest.unwrap_or(Timestamp::from_millis(i64::MAX))
     }
 
     async fn refill(&mut self) -> Result<(), StoreError> {

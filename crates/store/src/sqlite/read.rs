@@ -107,7 +107,7 @@ pub fn items(connection: &Connection, server: i64, filter: &ItemFilter) -> Resul
     }
     sql.push_str(match filter.order {
         Order::Newest => " ORDER BY i.seq DESC",
-        Order::Soonest => " AND i.due IS NOT NULL ORDER BY i.due, i.seq",
+        Order::Soonest => " AND i.due IS NOT NULL ORDER BY i.due, i.id",
     });
     values.push(Box::new(filter.limit as i64));
     sql.push_str(&format!(" LIMIT ?{}", values.len()));

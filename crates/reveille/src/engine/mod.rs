@@ -168,10 +168,11 @@ impl Engine {
                     continue;
                 }
                 Err(Reject::Overdue(ids)) => {
-                    self.fire(ids).await.map_err(|(error, _)| error)?;
+                    // Boxed, as all that is rare: every call carries the size of what it awaits.
+                    Box::pin(self.fire(ids)).await.map_err(|(error, _)| error)?;
                     continue;
                 }
-                Err(Reject::UnknownTimer { id, .. }) => return Err(self.unknown_timer(session, id).await?),
+                Err(Reject::UnknownTimer { id, .. }) => return Err(Box::pin(self.unknown_timer(session, id)).await?),
                 Err(reject) => return Err(reject.into()),
             };
             let Some(batch) = decision.batch.take() else {

@@ -129,19 +129,21 @@ impl ToolCall<'_> {
                 (Status::Running | Status::RunningBackground, Purpose::Mission(_)) => Outcome::Scheduled,
                 _ => self::standing(&timer),
             };
-            let done = if complete { done } else { self.with_messages(done).await };
+            let done = if complete { done } else { Box::pin(self.with_messages(done)).await };
             return Ok((self.reply(done, outcome, Some(outcome == Outcome::Paused)), outcome));
         };
         // A repeated request is answered with the timer made before, whose id is not the one announced. What happened
         // to it before this call was announced for it shows in its state.
         if standing.id() != &timer.id {
             standing = self.engine.stand_by(&timer.id);
-            let now = self.execute(Command::Read { id: Some(timer.id.clone()) }, false).await?;
+            let read = Command::Read { id: Some(timer.id.clone()) };
+            let now = Box::pin(self.execute(read, false)).await?;
             if let Reply::Timer { timer, .. } = &now.reply
                 && timer.status() != Status::Running
             {
                 let outcome = self::standing(timer);
-                return Ok((self.reply(self.with_messages(now).await, outcome, Some(false)), outcome));
+                let now = Box::pin(self.with_messages(now)).await;
+                return Ok((self.reply(now, outcome, Some(false)), outcome));
             }
         }
         standing.begins(version.unwrap_or_default());

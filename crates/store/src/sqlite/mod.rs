@@ -28,10 +28,11 @@ use std::{
     },
 };
 use tokio::sync::oneshot;
+use write::Places;
 use writer::{Checkpointer, Job, Writer};
 
 /// Pages each connection keeps in memory. The operating system caches the file as well, so more buys little.
-const WRITER_CACHE_KIB: i64 = 16 * 1024;
+const WRITER_CACHE_KIB: i64 = 4 * 1024;
 const READER_CACHE_KIB: i64 = 4 * 1024;
 const STATEMENTS_CACHED: usize = 64;
 
@@ -76,6 +77,7 @@ impl SqliteStore {
             connection,
             server,
             next_seq: last_seq + 1,
+            places: Places::default(),
             log_pages,
             checkpointer: Checkpointer::start(checkpointing)?,
             listeners: listeners.clone(),

@@ -39,7 +39,7 @@ pub fn find(connection: &Connection, server: i64, before: i64, limit: usize) -> 
             "SELECT num FROM sessions s WHERE server = ?1 AND active_at < ?2
              AND NOT EXISTS (SELECT 1 FROM items WHERE session = s.num)
              AND NOT EXISTS (SELECT 1 FROM messages WHERE session = s.num AND delivered_at IS NULL)
-             AND NOT EXISTS (SELECT 1 FROM history WHERE session = s.num) LIMIT ?3",
+             AND last_history < coalesce((SELECT min(seq) FROM history WHERE server = ?1), 0) LIMIT ?3",
         )?,
     })
 }
@@ -60,7 +60,7 @@ pub fn remove(connection: &Connection, expired: &Expired) -> Result<usize> {
         + remove(
             "DELETE FROM sessions WHERE num = ?1 AND NOT EXISTS (SELECT 1 FROM items WHERE session = ?1)
              AND NOT EXISTS (SELECT 1 FROM messages WHERE session = ?1 AND delivered_at IS NULL)
-             AND NOT EXISTS (SELECT 1 FROM history WHERE session = ?1)",
+             AND last_history < (SELECT min(seq) FROM history WHERE server = sessions.server)",
             &expired.sessions,
         )?)
 }

@@ -9,7 +9,7 @@ use reveille_core::{
     session::SessionState,
 };
 use rusqlite::{Connection, OptionalExtension, Result, Row, ToSql, params, types::Type};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 pub fn load(connection: &Connection, server: i64, id: &SessionId, needs: &Needs) -> Result<State> {
     let Some((num, session)) = session_named(connection, server, id)? else {
@@ -135,16 +135,15 @@ pub fn sessions(connection: &Connection, server: i64, filter: &SessionFilter) ->
 }
 
 pub fn history(connection: &Connection, server: i64, filter: &HistoryFilter) -> Result<Vec<Recorded>> {
-    let mut sql = "SELECT seq, session_name, at, kind, subject, event, data FROM history WHERE server = ?1".to_owned();
+    if let Some(session) = &filter.session {
+        return session_history(connection, server, session, filter);
+    }
+    let mut sql = format!("SELECT {HISTORY} FROM history h JOIN sessions s ON s.num = h.session WHERE h.server = ?1");
     let mut values: Vec<Box<dyn ToSql>> = vec![Box::new(server)];
     let mut and = |condition: &str, value: Box<dyn ToSql>| {
         values.push(value);
         sql.push_str(&format!(" AND {condition} ?{}", values.len()));
     };
-    if let Some(session) = &filter.session {
-        let num = session_named(connection, server, session)?.map(|(num, _)| num);
-        and("session =", Box::new(num.unwrap_or(-1)));
-    }
     if let Some(subject) = &filter.subject {
         and("subject =", Box::new(subject.clone()));
     }
@@ -160,6 +159,55 @@ pub fn history(connection: &Connection, server: i64, filter: &HistoryFilter) -> 
     let parameters: Vec<&dyn ToSql> = values.iter().map(AsRef::as_ref).collect();
     connection.prepare_cached(&sql)?.query_map(parameters.as_slice(), recorded)?.collect()
 }
+
+/// Follows a session's entries from the newest, or from `before`, to the oldest that is wanted or kept.
+fn session_history(
+    connection: &Connection,
+    server: i64,
+    session: &SessionId,
+    filter: &HistoryFilter,
+) -> Result<Vec<Recorded>> {
+    let newest: Option<(i64, i64)> = connection
+        .prepare_cached("SELECT num, last_history FROM sessions WHERE server = ?1 AND name = ?2")?
+        .query_row(params![server, session.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let Some((num, mut at)) = newest else { return Ok(Vec::new()) };
+    let mut one = connection.prepare_cached(&format!(
+        "SELECT {HISTORY}, h.prev, h.session FROM history h JOIN sessions s ON s.num = h.session WHERE seq = ?1"
+    ))?;
+    let mut entry = |seq: i64| {
+        one.query_row([seq], |row| Ok((recorded(row)?, row.get::<_, i64>(7)?, row.get::<_, i64>(8)?))).optional()
+    };
+    // Where a page ended the next begins; no need to walk there from the newest.
+    if let Some(before) = filter.before
+        && let Some((_, prev, owner)) = entry(before)?
+        && owner == num
+    {
+        at = prev;
+    }
+    let (after, before) = (filter.after.unwrap_or(i64::MIN), filter.before.unwrap_or(i64::MAX));
+    let mut found = VecDeque::new();
+    while at > after
+        && let Some((recorded, prev, _)) = entry(at)?
+    {
+        at = prev;
+        let wanted = filter.subject.as_deref().is_none_or(|subject| subject == recorded.entry.subject.as_ref());
+        if recorded.seq >= before || !wanted {
+            continue;
+        }
+        match filter.after {
+            None if found.len() == filter.limit => break,
+            None => found.push_back(recorded),
+            Some(_) => {
+                found.push_front(recorded);
+                found.truncate(filter.limit);
+            }
+        }
+    }
+    Ok(found.into())
+}
+
+const HISTORY: &str = "seq, name, at, kind, subject, event, data";
 
 pub fn tallies(connection: &Connection, server: i64) -> Result<BTreeMap<String, i64>> {
     connection

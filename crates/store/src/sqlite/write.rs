@@ -1,7 +1,8 @@
 //! One batch into SQL. Statements only; nothing is decided here but "is the version still the expected one".
 
-use reveille_core::{Batch, Item, ItemWrite, Message, MessageWrite};
+use reveille_core::{Batch, Item, ItemWrite, Message, MessageWrite, SessionId};
 use rusqlite::{Connection, OptionalExtension, Result, params};
+use std::collections::HashMap;
 
 /// Whether the batch was applied, or was decided on a state that is gone.
 #[derive(Debug, PartialEq, Eq)]
@@ -10,53 +11,100 @@ pub enum Applied {
     Conflict,
 }
 
+/// Where a session is kept: the number of its row, and its newest history entry.
+#[derive(Clone, Copy)]
+struct Place {
+    num: i64,
+    last_history: i64,
+}
+
+/// Places of the sessions written last, so that most batches need not look theirs up by name. What is known here was
+/// committed or is in the open transaction: [`Places::forget`] after a rollback, and when rows are removed.
+#[derive(Default)]
+pub struct Places(HashMap<SessionId, Place>);
+
+/// About a megabyte at most.
+const PLACES_MAX: usize = 8192;
+
+impl Places {
+    pub fn forget(&mut self) {
+        self.0.clear();
+    }
+
+    fn set(&mut self, session: &SessionId, place: Place) {
+        if self.0.len() >= PLACES_MAX {
+            self.0.clear();
+        }
+        self.0.insert(session.clone(), place);
+    }
+}
+
 /// Applies the batch inside the open transaction. History entries get the numbers from `first_seq` on. After an error
 /// the transaction must be rolled back: part of the batch may be in it.
-pub fn apply(connection: &Connection, server: i64, batch: &Batch, first_seq: i64) -> Result<Applied> {
-    let Some(session) = session(connection, server, batch)? else {
+pub fn apply(
+    connection: &Connection,
+    server: i64,
+    places: &mut Places,
+    batch: &Batch,
+    first_seq: i64,
+) -> Result<Applied> {
+    let Some(place) = session(connection, server, places, batch, first_seq)? else {
         return Ok(Applied::Conflict);
     };
     for write in &batch.items {
-        item(connection, server, session, write)?;
+        item(connection, server, place.num, write)?;
     }
     for write in &batch.messages {
         match write {
-            MessageWrite::Insert(message) => insert_message(connection, server, session, message)?,
-            MessageWrite::Update(message) => update_message(connection, session, message)?,
+            MessageWrite::Insert(message) => insert_message(connection, server, place.num, message)?,
+            MessageWrite::Update(message) => update_message(connection, place.num, message)?,
         }
     }
+    let mut prev = place.last_history;
     for (entry, seq) in batch.history.iter().zip(first_seq..) {
         let data = (!entry.data.is_null()).then(|| entry.data.to_string());
         connection
             .prepare_cached(
-                "INSERT INTO history (seq, server, session, session_name, at, kind, subject, event, data)
+                "INSERT INTO history (seq, server, session, prev, at, kind, subject, event, data)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
             )?
             .execute(params![
                 seq,
                 server,
-                session,
-                batch.session.id.as_str(),
+                place.num,
+                prev,
                 entry.at.as_millis(),
                 entry.kind.as_str(),
                 entry.subject.as_ref(),
                 entry.event.as_ref(),
                 data,
             ])?;
+        prev = seq;
     }
     Ok(Applied::Yes)
 }
 
-/// The number of the session's row, if it is at the expected version; it is raised here. Without RETURNING, for which
-/// SQLite would keep a journal for each statement.
-fn session(connection: &Connection, server: i64, batch: &Batch) -> Result<Option<i64>> {
+/// Raises the session to its new version, or makes it. Answers where it is and what its newest history entry was;
+/// nothing when it is not at the expected version. Without RETURNING, for which SQLite would keep a journal for each
+/// statement.
+fn session(
+    connection: &Connection,
+    server: i64,
+    places: &mut Places,
+    batch: &Batch,
+    first_seq: i64,
+) -> Result<Option<Place>> {
     let session = &batch.session;
+    let last_history = |before: i64| match batch.history.len() as i64 {
+        0 => before,
+        entries => first_seq + entries - 1,
+    };
     let Some(expected) = batch.expected else {
         let inserted = connection
             .prepare_cached(
                 "INSERT INTO sessions
-                 (server, name, version, state, created_at, active_at, live_timers, pending_messages)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO NOTHING",
+                 (server, name, version, state, created_at, active_at, live_timers, pending_messages, last_history)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO NOTHING",
             )?
             .execute(params![
                 server,
@@ -67,29 +115,47 @@ fn session(connection: &Connection, server: i64, batch: &Batch) -> Result<Option
                 session.active_at.as_millis(),
                 session.live_timers,
                 session.pending_messages,
+                last_history(0),
             ])?;
-        return Ok((inserted == 1).then(|| connection.last_insert_rowid()));
+        if inserted == 0 {
+            return Ok(None);
+        }
+        let num = connection.last_insert_rowid();
+        places.set(&session.id, Place { num, last_history: last_history(0) });
+        return Ok(Some(Place { num, last_history: 0 }));
     };
-    let found: Option<i64> = connection
-        .prepare_cached("SELECT num FROM sessions WHERE server = ?1 AND name = ?2 AND version = ?3")?
-        .query_row(params![server, session.id.as_str(), expected as i64], |row| row.get(0))
-        .optional()?;
-    if let Some(num) = found {
-        connection
-            .prepare_cached(
-                "UPDATE sessions SET version = ?2, state = ?3, active_at = ?4, live_timers = ?5, pending_messages = ?6
-                 WHERE num = ?1",
-            )?
-            .execute(params![
-                num,
-                session.version as i64,
-                session.state.as_str(),
-                session.active_at.as_millis(),
-                session.live_timers,
-                session.pending_messages,
-            ])?;
+    let Some(place) = place(connection, server, places, &session.id)? else { return Ok(None) };
+    let updated = connection
+        .prepare_cached(
+            "UPDATE sessions
+             SET version = ?3, state = ?4, active_at = ?5, live_timers = ?6, pending_messages = ?7, last_history = ?8
+             WHERE num = ?1 AND version = ?2",
+        )?
+        .execute(params![
+            place.num,
+            expected as i64,
+            session.version as i64,
+            session.state.as_str(),
+            session.active_at.as_millis(),
+            session.live_timers,
+            session.pending_messages,
+            last_history(place.last_history),
+        ])?;
+    if updated == 0 {
+        return Ok(None);
     }
-    Ok(found)
+    places.set(&session.id, Place { last_history: last_history(place.last_history), ..place });
+    Ok(Some(place))
+}
+
+fn place(connection: &Connection, server: i64, places: &Places, id: &SessionId) -> Result<Option<Place>> {
+    if let Some(place) = places.0.get(id) {
+        return Ok(Some(*place));
+    }
+    connection
+        .prepare_cached("SELECT num, last_history FROM sessions WHERE server = ?1 AND name = ?2")?
+        .query_row(params![server, id.as_str()], |row| Ok(Place { num: row.get(0)?, last_history: row.get(1)? }))
+        .optional()
 }
 
 fn item(connection: &Connection, server: i64, session: i64, write: &ItemWrite) -> Result<()> {

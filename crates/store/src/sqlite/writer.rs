@@ -5,7 +5,7 @@
 use super::{
     failed,
     purge::{self, Expired},
-    write::{self, Applied},
+    write::{self, Applied, Places},
 };
 use crate::{CommitError, Committed, StoreError, feed::Listeners};
 use reveille_core::Batch;
@@ -41,6 +41,7 @@ pub struct Writer {
     pub connection: Connection,
     pub server: i64,
     pub next_seq: i64,
+    pub places: Places,
     /// Pages in the log as of the last commit. The file's size says nothing: it is used again from its beginning.
     pub log_pages: Arc<AtomicU32>,
     /// Writes the log back into the database while this thread goes on committing.
@@ -118,6 +119,9 @@ impl Writer {
 
     fn transact(&mut self, group: &[(Batch, Answer)]) -> Result<Vec<Applied>, CommitError> {
         let result = self.apply_all(group);
+        if result.is_err() {
+            self.places.forget();
+        }
         if result.is_err() && !self.connection.is_autocommit() && self.connection.execute_batch("ROLLBACK").is_err() {
             self.broken = Some(StoreError::Failed("a failed change could not be undone; restart Reveille".into()));
         }
@@ -130,7 +134,7 @@ impl Writer {
         let mut tallies: HashMap<&str, i64> = HashMap::new();
         let mut applied = Vec::with_capacity(group.len());
         for (batch, _) in group {
-            let one = write::apply(&self.connection, self.server, batch, seq).map_err(refused)?;
+            let one = write::apply(&self.connection, self.server, &mut self.places, batch, seq).map_err(refused)?;
             if one == Applied::Yes {
                 seq += batch.history.len() as i64;
                 batch.tallies.iter().for_each(|tally| *tallies.entry(tally.name).or_default() += tally.by);
@@ -183,6 +187,7 @@ impl Writer {
             return Err(error.clone());
         }
         let tx = self.connection.transaction().map_err(failed)?;
+        self.places.forget();
         let removed = purge::remove(&tx, expired).map_err(failed)?;
         if let Err(error) = tx.commit() {
             return Err(self.uncertain(failed(error)));

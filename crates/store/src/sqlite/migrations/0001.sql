@@ -4,7 +4,7 @@
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE servers (num INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE);
 
--- `version` fences every write to anything in the session.
+-- `version` fences every write to anything in the session. `last_history` is its newest entry in `history`.
 CREATE TABLE sessions (
     num INTEGER PRIMARY KEY,
     server INTEGER NOT NULL,
@@ -15,6 +15,7 @@ CREATE TABLE sessions (
     active_at INTEGER NOT NULL,
     live_timers INTEGER NOT NULL,
     pending_messages INTEGER NOT NULL,
+    last_history INTEGER NOT NULL,
     UNIQUE (server, name)
 );
 
@@ -57,19 +58,19 @@ CREATE TABLE messages (
 CREATE INDEX messages_pending ON messages (session) WHERE delivered_at IS NULL;
 CREATE INDEX messages_delivered ON messages (server, delivered_at) WHERE delivered_at IS NOT NULL;
 
--- One row per change; `seq` is also the event id that clients resume from, so the newest row is never removed.
+-- One row per change; `seq` is also the event id that clients resume from, so the newest row is never removed. `prev` is
+-- the session's entry before: a session's history is read by following it, which costs no index on every change.
 CREATE TABLE history (
     seq INTEGER PRIMARY KEY,
     server INTEGER NOT NULL,
     session INTEGER NOT NULL,
-    session_name TEXT NOT NULL,
+    prev INTEGER NOT NULL,
     at INTEGER NOT NULL,
     kind TEXT NOT NULL,
     subject TEXT NOT NULL,
     event TEXT NOT NULL,
     data TEXT
 );
-CREATE INDEX history_session ON history (session);
 
 CREATE TABLE tallies (
     server INTEGER NOT NULL,

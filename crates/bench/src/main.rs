@@ -2,6 +2,7 @@
 //!
 //! `cargo build --release --workspace && target/release/reveille-bench all` prints the tables of `docs/benchmarks.md`.
 
+mod agents;
 mod baseline;
 mod burst;
 mod child;
@@ -43,6 +44,8 @@ enum What {
     Idle,
     /// From kill -9 to the first overdue firing
     Restart,
+    /// 1,000 agents standing by at once
+    Agents,
     /// Cost per create and firing from 10 k to 5 M pending
     Scaling,
     /// A baseline server, run as a child by `creates`
@@ -63,6 +66,7 @@ fn main() -> anyhow::Result<()> {
             What::Burst => burst::run(dir, pending).await,
             What::Idle => idle::run(dir, pending).await,
             What::Restart => restart::run(dir, pending).await,
+            What::Agents => agents::run(dir).await,
             What::Scaling => scaling::run(dir).await,
             What::All => {
                 creates::run(dir, pending).await?;
@@ -70,6 +74,7 @@ fn main() -> anyhow::Result<()> {
                 burst::run(dir, pending).await?;
                 idle::run(dir, pending).await?;
                 restart::run(dir, pending).await?;
+                agents::run(dir).await?;
                 scaling::run(dir).await
             }
         }

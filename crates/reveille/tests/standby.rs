@@ -73,6 +73,28 @@ async fn any_door_releases_a_blocked_call_at_once() {
 
 /// Somebody else may lengthen the timer; a call without a time of its own still waits for its end.
 #[tokio::test]
+async fn everything_is_stopped_with_one_request() {
+    let world = World::start().await;
+    let mut calls = Vec::new();
+    for session in ["a", "b", "c"] {
+        calls.push(world.standing(session, waiting(300, 300)).await);
+    }
+    world.done("b", "timer", json!({"total_duration": 60, "mission": "m"})).await;
+    for wrong in [json!({}), json!({"all": true, "session": "a"}), json!({"al": true}), json!({"session": ""})] {
+        assert_eq!(world.post("/api/timers/stop", wrong.clone()).await.status, 400, "{wrong}");
+    }
+    let one = world.post("/api/timers/stop", json!({"session": "b"})).await;
+    assert_eq!(one.body, json!({"stopped": 2}));
+    world.standing_count(2).await;
+    let all = world.post("/api/timers/stop", json!({"all": true, "reason": "紧急停止 🛑"})).await;
+    assert_eq!(all.body, json!({"stopped": 2}));
+    for (call, reason) in calls.into_iter().zip([json!("紧急停止 🛑"), Value::Null, json!("紧急停止 🛑")]) {
+        has(&result(call).await, json!({"outcome": "stopped", "status": "stopped", "stop_reason": reason}));
+    }
+    assert_eq!(world.post("/api/timers/stop", json!({"all": true})).await.body, json!({"stopped": 0}));
+}
+
+#[tokio::test]
 async fn a_call_without_a_time_of_its_own_waits_for_the_end_of_a_lengthened_timer() {
     let world = World::start().await;
     let call = world.standing("agent", json!({"total_duration": 10, "reason": "r"})).await;

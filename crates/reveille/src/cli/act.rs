@@ -19,6 +19,22 @@ pub struct ActArgs {
 }
 
 #[derive(Args)]
+pub struct StopArgs {
+    /// Id of the timer, as `ls` shows it
+    #[arg(required_unless_present_any = ["all", "session"])]
+    id: Option<String>,
+    /// Every live timer of this session
+    #[arg(long, short, conflicts_with_all = ["id", "all"])]
+    session: Option<String>,
+    /// Every live timer of every session
+    #[arg(long, conflicts_with = "id")]
+    all: bool,
+    /// Why; kept with the timer
+    #[arg(long, short)]
+    reason: Option<String>,
+}
+
+#[derive(Args)]
 pub struct PauseArgs {
     #[command(flatten)]
     pub act: ActArgs,
@@ -40,6 +56,20 @@ pub async fn run(common: &Common, client: &Client, action: &str, args: ActArgs, 
         show::line(&result.to_string());
     } else {
         show::timer(&result);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub async fn stop(common: &Common, client: &Client, args: StopArgs) -> Done {
+    if let Some(id) = args.id {
+        return run(common, client, "stop", ActArgs { id, reason: args.reason }, None).await;
+    }
+    let body = json!({"session": args.session, "all": args.all, "reason": args.reason});
+    let result = client.post("/api/timers/stop", &body).await?;
+    if common.json {
+        show::line(&result.to_string());
+    } else {
+        show::line(&format!("{} stopped", result["stopped"]));
     }
     Ok(ExitCode::SUCCESS)
 }

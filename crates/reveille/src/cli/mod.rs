@@ -68,8 +68,8 @@ enum Command {
     Ls(ls::LsArgs),
     /// Show one timer
     Read(read::ReadArgs),
-    /// End a timer for good
-    Stop(act::ActArgs),
+    /// End a timer for good, or all of them
+    Stop(act::StopArgs),
     /// Stop waiting for a timer; it runs on in the background and leaves a message
     Cancel(act::ActArgs),
     /// Freeze a timer for a while
@@ -152,7 +152,7 @@ fn ask(common: &Common, command: Command) -> Done {
             Command::Timer(args) => timer::run(common, &client, args).await,
             Command::Ls(args) => ls::run(common, &client, args).await,
             Command::Read(args) => read::run(common, &client, args).await,
-            Command::Stop(args) => act::run(common, &client, "stop", args, None).await,
+            Command::Stop(args) => act::stop(common, &client, args).await,
             Command::Cancel(args) => act::run(common, &client, "cancel", args, None).await,
             Command::Resume(args) => act::run(common, &client, "resume", args, None).await,
             Command::Pause(args) => act::run(common, &client, "pause", args.act, Some(args.duration)).await,

@@ -12,6 +12,7 @@ mod receipt;
 pub mod serve;
 mod sessions;
 mod stats;
+mod stop;
 mod timers;
 mod tools;
 
@@ -48,6 +49,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(timers::list))
         .routes(routes!(timers::read))
         .routes(routes!(timers::act))
+        .routes(routes!(stop::stop))
         .routes(routes!(sessions::list))
         .routes(routes!(sessions::read, sessions::close))
         .routes(routes!(inbox::read))

@@ -1,0 +1,81 @@
+//! Stopping many timers with one request, for whoever has to pull the brake.
+
+use super::{
+    App,
+    body::{JsonBody, session},
+    problem::ApiError,
+};
+use crate::{engine::EngineError, tools::Problem};
+use axum::{Json, extract::State};
+use futures_util::future::join_all;
+use reveille_core::{Call, Command, ItemId, Reject, SessionId, Status, text};
+use reveille_store::{Found, ItemFilter};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Looked up in one go, and stopped at the same time: they share commits.
+const PAGE: usize = 1000;
+
+#[derive(Deserialize, ToSchema, Default)]
+#[serde(default, deny_unknown_fields)]
+pub struct StopBody {
+    /// All live timers of this session.
+    session: Option<String>,
+    /// All live timers of all sessions.
+    all: bool,
+    /// Kept as `stop_reason`.
+    reason: Option<String>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct Stopped {
+    /// How many this request stopped. One that ended by itself meanwhile is not among them.
+    pub stopped: usize,
+}
+
+/// Stop every live timer of a session, or of all. Calls that stand by for them are released at once.
+#[utoipa::path(post, path = "/api/timers/stop", tag = "timers", request_body(content = StopBody), responses(
+    (status = 200, body = Stopped),
+    (status = "4XX", body = Problem, content_type = "application/problem+json"),
+    (status = "5XX", body = Problem, content_type = "application/problem+json"),
+))]
+pub async fn stop(State(app): State<App>, body: JsonBody) -> Result<Json<Stopped>, ApiError> {
+    let body: StopBody = body.read()?;
+    let only = match (&body.session, body.all) {
+        (Some(name), false) => Some(session(name)?),
+        (None, true) => None,
+        _ => {
+            let why = "goes alone: send either `session` (one session) or `all: true` (every session)";
+            return Err(Reject::InvalidArgument { field: "session".into(), why: why.into() }.into());
+        }
+    };
+    let note = text::accept("reason", body.reason, app.engine.limits())?;
+    let live = Status::ALL.into_iter().filter(|status| status.is_live());
+    let mut filter = ItemFilter {
+        session: only,
+        statuses: live.map(|status| status.as_str().to_owned()).collect(),
+        limit: PAGE,
+        ..ItemFilter::default()
+    };
+    let mut stopped = 0;
+    loop {
+        let found = app.engine.store().items(filter.clone()).await?;
+        let stop = |found: &Found| one(app.clone(), found.session.clone(), found.item.id().clone(), note.clone());
+        for one in join_all(found.iter().map(stop).collect::<Vec<_>>()).await {
+            stopped += usize::from(one?);
+        }
+        match found.last() {
+            Some(last) if found.len() == PAGE => filter.after = Some(last.seq),
+            _ => return Ok(Json(Stopped { stopped })),
+        }
+    }
+}
+
+/// Whether this stopped it.
+async fn one(app: App, session: SessionId, id: ItemId, note: Option<String>) -> Result<bool, ApiError> {
+    match app.engine.execute(&session, Call::new(Command::Stop { id, note })).await {
+        Ok(_) => Ok(true),
+        Err(EngineError::Reject(Reject::TimerEnded { .. } | Reject::UnknownTimer { .. })) => Ok(false),
+        Err(error) => Err(ApiError::of(error, app.engine.now())),
+    }
+}

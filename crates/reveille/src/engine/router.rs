@@ -1,6 +1,6 @@
 //! Tells those who wait in this process what was committed: calls standing by, and followers of events.
 
-use super::{Delivery, Engine};
+use super::{Delivery, Engine, Released};
 use reveille_core::{ItemWrite, Message, MessageWrite};
 use reveille_store::{Committed, Feed};
 use std::sync::Arc;
@@ -31,7 +31,10 @@ impl Engine {
             // Made even if nobody is there any more: dropped unconfirmed, it gives the message back.
             let delivery = message.and_then(|message| self.standing_delivery(committed, message));
             if let Some(timer) = item.as_timer() {
-                self.standbys.observe(timer, committed.batch.session.version, delivery);
+                let session = &committed.batch.session;
+                let more = session.pending_messages > u32::from(delivery.is_some());
+                let released = || Released { timer: Arc::new(timer.clone()), delivery, more };
+                self.standbys.observe(timer, session.version, released);
             }
         }
     }

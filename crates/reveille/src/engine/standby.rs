@@ -8,14 +8,14 @@ use std::{
 };
 use tokio::sync::{oneshot, watch};
 
-/// Why a call no longer stands by.
+/// Why a call no longer stands by: its timer came into this state.
 #[derive(Clone, Debug)]
-pub enum Released {
-    /// With the right to tell it, unless another channel has that.
-    Completed(Option<Arc<Delivery>>),
-    Stopped,
-    Background,
-    Paused,
+pub struct Released {
+    pub timer: Arc<Timer>,
+    /// The right to tell a completion, unless another channel has that.
+    pub delivery: Option<Arc<Delivery>>,
+    /// The session has other messages that the call could take along.
+    pub more: bool,
 }
 
 #[derive(Default)]
@@ -63,17 +63,14 @@ impl Standbys {
         self.count.subscribe()
     }
 
-    /// A change to a timer was committed at this version of its session.
-    pub fn observe(&self, timer: &Timer, version: u64, delivery: Option<Arc<Delivery>>) {
-        let released = match timer.status() {
-            Status::Running => return,
-            Status::Completed => Released::Completed(delivery),
-            Status::Stopped => Released::Stopped,
-            Status::RunningBackground => Released::Background,
-            Status::Paused => Released::Paused,
-        };
+    /// A change to a timer was committed at this version of its session. What is made of it, only if somebody waits.
+    pub fn observe(&self, timer: &Timer, version: u64, released: impl FnOnce() -> Released) {
+        if timer.status() == Status::Running {
+            return;
+        }
         let mut inner = self.inner();
         let Some(waiters) = inner.waiting.get_mut(&timer.id) else { return };
+        let released = released();
         for waiter in waiters {
             match &mut waiter.since {
                 Since::Unknown(seen) => seen.push((version, released.clone())),

@@ -207,41 +207,53 @@ impl ToolCall<'_> {
         asleep: Asleep,
     ) -> Result<(ToolReply, Outcome), EngineError> {
         let since = asleep.since;
-        let slept = self.engine.now().since(since);
-        let done = match self.execute(Command::Return { id: timer.id.clone(), since, slept }, true).await {
-            Ok(done) => done,
-            // The agent gets its answer even when nothing can be written; only the statistics lose.
-            Err(error) => {
-                tracing::warn!(%error, "the end of a stand-by could not be recorded");
-                let mut timer = timer;
-                timer.settle(self.engine.now());
-                let reply = Reply::Timer { timer, stand_by: None };
-                Done { reply, version: None, riding: Vec::new(), delivery: None }
+        let (done, released) = match released {
+            // All there is to say is known: the agent is woken at once, and its sleep is written down afterwards.
+            Some(released) if !released.more => {
+                let mut timer = released.timer.as_ref().clone();
+                timer.returned(since, self.engine.now());
+                drop(asleep);
+                (alone(timer), Some(released))
+            }
+            released => {
+                let done = self.awake(&timer, since).await;
+                asleep.wakes();
+                let Reply::Timer { timer, .. } = &done.reply else { unreachable!("Return answers with a timer") };
+                let released = match released {
+                    // It ended in the moment this call stopped waiting. The firing leased the message to this call,
+                    // and the word of it is on its way.
+                    None if timer.status() == Status::Completed => {
+                        tokio::time::timeout(FIRING_GRACE.to_std(), standing.released()).await.ok()
+                    }
+                    released => released,
+                };
+                (done, released)
             }
         };
-        asleep.wakes();
         let Reply::Timer { timer, .. } = &done.reply else { unreachable!("Return answers with a timer") };
-        let released = match released {
-            // It ended in the moment this call stopped waiting. The firing leased the message to this call, and the word
-            // of it is on its way.
-            None if timer.status() == Status::Completed => {
-                tokio::time::timeout(FIRING_GRACE.to_std(), standing.released()).await.ok()
-            }
-            released => released,
-        };
         let outcome = match &released {
-            Some(Released::Completed(_)) => Outcome::Completed,
-            Some(Released::Stopped) => Outcome::Stopped,
-            Some(Released::Background) => Outcome::Background,
-            Some(Released::Paused) => Outcome::Paused,
+            Some(released) => self::standing(&released.timer),
             None if timer.status() == Status::Running => Outcome::Timeout,
             None => self::standing(timer),
         };
         let mut reply = self.reply(done, outcome, Some(outcome == Outcome::Timeout));
-        if let Some(Released::Completed(delivery)) = released {
-            reply.deliveries.extend(delivery);
-        }
+        reply.deliveries.extend(released.and_then(|released| released.delivery));
         Ok((reply, outcome))
+    }
+
+    /// Writes the sleep down and takes pending messages along.
+    async fn awake(&self, timer: &Timer, since: Timestamp) -> Done {
+        let slept = self.engine.now().since(since);
+        match self.execute(Command::Return { id: timer.id.clone(), since, slept }, true).await {
+            Ok(done) => done,
+            // The agent gets its answer even when nothing can be written; only the statistics lose.
+            Err(error) => {
+                tracing::warn!(%error, "the end of a stand-by could not be recorded");
+                let mut timer = timer.clone();
+                timer.settle(self.engine.now());
+                alone(timer)
+            }
+        }
     }
 
     async fn execute(&self, command: Command, with_messages: bool) -> Result<Done, EngineError> {
@@ -289,6 +301,11 @@ impl ToolCall<'_> {
         let fingerprint = json!([purpose, total, timeout]).to_string();
         Ok(Some(RequestKey { key, fingerprint }))
     }
+}
+
+/// An answer with nothing but the timer.
+fn alone(timer: Timer) -> Done {
+    Done { reply: Reply::Timer { timer, stand_by: None }, version: None, riding: Vec::new(), delivery: None }
 }
 
 /// What the state alone says about how things stand.

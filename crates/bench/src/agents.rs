@@ -29,20 +29,23 @@ pub async fn run(dir: &Path) -> anyhow::Result<()> {
         let (cpu, resident) = (server.cpu_ms()? - before, server.resident_kib()?);
         let began = Instant::now();
         stream.write_all(&load::post("/api/timers/stop", r#"{"all":true}"#)).await?;
-        let mut last = began;
-        while let Some(released) = agents.join_next().await {
-            last = last.max(released??);
+        let mut released = Vec::with_capacity(AGENTS);
+        while let Some(one) = agents.join_next().await {
+            released.push((one?? - began).as_micros() as i64);
         }
+        released.sort_unstable();
         rows.push([
             round.to_string(),
             format!("{:.1}", (resident - alone) as f64 / AGENTS as f64),
             format!("{:.1}", resident as f64 / 1024.0),
             cpu.to_string(),
-            table::ms((last - began).as_micros() as i64),
+            table::ms(released[0]),
+            table::ms(table::percentile(&released, 0.5)),
+            table::ms(released[AGENTS - 1]),
         ]);
     }
     let title = format!("{AGENTS} agents standing by over HTTP, then all stopped");
-    let header = ["round", "KiB each", "resident MiB", "CPU ms in 10 s", "last one released after ms"];
+    let header = ["round", "KiB each", "resident MiB", "CPU ms in 10 s", "first ms", "half ms", "all released ms"];
     table::print(&title, header, &rows);
     Ok(())
 }

@@ -15,6 +15,16 @@ use support::{
     *,
 };
 
+/// Should a bug end the task that keeps the deadlines, the server must not live on without it.
+#[tokio::test]
+async fn an_engine_that_no_longer_keeps_time_says_so() {
+    let site = Site::start().await;
+    site.tool("timer", json!({"total_duration": 1000, "mission": "m"})).await;
+    site.curse();
+    site.clock.advance(Millis::from_secs(120));
+    within("the engine is broken", site.engine.broken()).await;
+}
+
 #[tokio::test]
 async fn every_change_is_refused_while_the_disk_is_full_and_none_is_made() {
     let site = Site::start().await;

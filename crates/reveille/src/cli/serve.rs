@@ -1,6 +1,6 @@
 //! `reveille serve`: runs the server until it is told to stop.
 
-use super::{Common, Done, ServeArgs};
+use super::{Common, Done, Failure, ServeArgs};
 use crate::{clock::SystemClock, run::Server};
 use std::{
     io::{IsTerminal, Write},
@@ -32,12 +32,16 @@ pub fn run(common: &Common, args: ServeArgs) -> Done {
         let (address, data) = (server.address, config.data_dir.display());
         // The reader may be gone (`reveille | head -1`); that is no reason to stop keeping time.
         let _ = writeln!(std::io::stdout(), "Reveille listens on http://{address} and keeps its data in {data}");
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+        let broken = tokio::select! {
+            _ = terminate.recv() => false,
+            _ = interrupt.recv() => false,
+            () = server.engine.broken() => true,
+        };
         tracing::info!("stopping: waiting calls are answered, timers go on at the next start");
         server.stop().await;
+        if broken {
+            return Err(Failure::Refused("stopped because a part of it broke (see the log); start it again".into()));
+        }
         Ok(ExitCode::SUCCESS)
     })
 }

@@ -1,6 +1,7 @@
 //! Load → decide → commit, for every door. The engine adds no rules of its own: it brings what deciding must not have
 //! (the clock, randomness, the store) and carries out what was decided.
 
+mod alive;
 mod delivery;
 mod driver;
 mod fire;
@@ -12,6 +13,7 @@ pub use delivery::Delivery;
 pub use standby::{Released, Standing};
 
 use crate::{clock::Clock, metrics::Metrics};
+use alive::watched;
 use delivery::Chore;
 use locks::Locks;
 use reveille_core::{
@@ -49,6 +51,8 @@ pub struct Engine {
     settings: Settings,
     /// The last change could not be written.
     failing: AtomicBool,
+    /// Cancelled when one of the tasks below has died.
+    broken: CancellationToken,
 }
 
 #[derive(Clone, Debug)]
@@ -118,12 +122,14 @@ impl Engine {
             chores,
             settings,
             failing: AtomicBool::new(false),
+            broken: CancellationToken::new(),
         });
         // Both subscribe before the first command can be committed.
         let (routed, driven) = (engine.store.feed(), engine.store.feed());
-        tasks.spawn(router::run(engine.clone(), routed, stop.clone()));
-        tasks.spawn(driver::run(engine.clone(), driven, stop.clone()));
-        tasks.spawn(delivery::run(engine.clone(), queue, stop));
+        let broken = || engine.broken.clone();
+        tasks.spawn(watched("router", broken(), router::run(engine.clone(), routed, stop.clone())));
+        tasks.spawn(watched("driver", broken(), driver::run(engine.clone(), driven, stop.clone())));
+        tasks.spawn(watched("delivery", broken(), delivery::run(engine.clone(), queue, stop)));
         engine
     }
 
@@ -205,6 +211,11 @@ impl Engine {
     /// Changes can be written, as far as is known.
     pub fn is_ready(&self) -> bool {
         !self.failing.load(Ordering::Relaxed)
+    }
+
+    /// Completes when the engine no longer keeps time, which must end the process.
+    pub async fn broken(&self) {
+        self.broken.cancelled().await;
     }
 
     async fn unknown_timer(&self, session: &SessionId, id: ItemId) -> Result<EngineError, EngineError> {

@@ -19,7 +19,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 use tokio::{
@@ -37,6 +37,8 @@ pub struct Disk {
     /// So many more commits are carried out; then they wait.
     allowed: watch::Sender<usize>,
     feeds: AtomicUsize,
+    /// Reading the next deadlines is a bug, not an error.
+    cursed: AtomicBool,
 }
 
 #[async_trait]
@@ -63,6 +65,7 @@ impl Store for Disk {
         self.inner.load_items(ids).await
     }
     async fn deadlines(&self, limit: usize) -> Result<Vec<(Timestamp, ItemId)>, StoreError> {
+        assert!(!self.cursed.load(Ordering::SeqCst), "a bug");
         self.inner.deadlines(limit).await
     }
     async fn items(&self, filter: ItemFilter) -> Result<Vec<Found>, StoreError> {
@@ -121,6 +124,7 @@ impl Site {
             flowing: watch::Sender::new(true),
             allowed: watch::Sender::new(usize::MAX),
             feeds: AtomicUsize::new(0),
+            cursed: AtomicBool::new(false),
         });
         let clock = ManualClock::at(Timestamp::from_millis(START));
         let stop = CancellationToken::new();
@@ -140,6 +144,11 @@ impl Site {
 
     pub fn fill(&self, fault: StoreError) {
         *self.disk.fault.lock().unwrap() = Some(fault);
+    }
+
+    /// The next look at the deadlines panics.
+    pub fn curse(&self) {
+        self.disk.cursed.store(true, Ordering::SeqCst);
     }
 
     pub fn free(&self) {

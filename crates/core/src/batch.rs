@@ -30,9 +30,11 @@ pub enum ItemWrite {
 pub enum MessageWrite {
     Insert(Message),
     Update(Message),
+    /// It is not told any more: it leaves the inbox undelivered.
+    Withdraw(Message),
 }
 
-/// The client's own name for a creation, so that a repeated request makes no second timer.
+/// The client's own name for a creation, so that a repeated request makes nothing a second time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestKey {
     pub key: String,
@@ -64,18 +66,20 @@ impl ItemWrite {
 impl MessageWrite {
     pub fn message(&self) -> &Message {
         match self {
-            MessageWrite::Insert(message) | MessageWrite::Update(message) => message,
+            MessageWrite::Insert(message) | MessageWrite::Update(message) | MessageWrite::Withdraw(message) => message,
         }
     }
 }
 
 /// Names of the durable counters, in one place because they outlive versions.
 pub mod tally {
-    use crate::timer::Status;
+    use crate::{reminder, timer::Status};
 
     pub const TIMERS_CREATED: &str = "timers.created";
+    pub const REMINDERS_CREATED: &str = "reminders.created";
     pub const MESSAGES_CREATED: &str = "messages.created";
     pub const MESSAGES_DELIVERED: &str = "messages.delivered";
+    pub const MESSAGES_WITHDRAWN: &str = "messages.withdrawn";
     pub const STANDBYS: &str = "standbys.ended";
     pub const SLEPT_MS: &str = "standbys.slept_ms";
     pub const REQUESTS_SAVED: &str = "standbys.requests_saved";
@@ -89,6 +93,17 @@ pub mod tally {
             Status::RunningBackground => "timers.running_background",
             Status::Completed => "timers.completed",
             Status::Stopped => "timers.stopped",
+        }
+    }
+
+    /// The same for reminders.
+    pub const fn reminders(status: reminder::Status) -> &'static str {
+        match status {
+            reminder::Status::Scheduled => "reminders.scheduled",
+            reminder::Status::Due => "reminders.due",
+            reminder::Status::Delivered => "reminders.delivered",
+            reminder::Status::Missed => "reminders.missed",
+            reminder::Status::Cancelled => "reminders.cancelled",
         }
     }
 }

@@ -3,8 +3,9 @@
 use crate::{
     batch::RequestKey,
     id::{ItemId, LeaseId, SessionId},
-    item::Item,
+    item::{Item, Kind},
     message::Message,
+    reminder::Ask,
     session::Session,
     time::{Millis, Timestamp},
     timer::{Continuation, Purpose},
@@ -59,6 +60,16 @@ pub enum Command {
     Read {
         id: Option<ItemId>,
     },
+    /// All of these reminders, new ones and replacements, or none.
+    Schedule {
+        asks: Vec<Ask>,
+        key: Option<RequestKey>,
+    },
+    ListReminders,
+    CancelReminder {
+        id: ItemId,
+    },
+    ClearReminders,
     /// A call that stood by since then is about to answer.
     Return {
         id: ItemId,
@@ -99,8 +110,12 @@ pub enum Select {
     None,
     Ids(Vec<ItemId>),
     Live,
+    LiveOf(Kind),
     /// The live ones and the latest of the ended ones.
     Recent,
+    RecentOf(Kind),
+    /// What is changed by settling this lease, see [`Message::settles_source`].
+    SettledBy(LeaseId),
 }
 
 /// The loaded part of one session.
@@ -130,13 +145,41 @@ impl Call {
             | Command::Return { id, .. }
             | Command::Read { id: Some(id) } => (one(id), None),
             Command::Fire { ids, .. } => (Select::Ids(ids.clone()), None),
-            Command::Read { id: None } => (Select::Recent, None),
+            Command::Read { id: None } => (Select::RecentOf(Kind::Timer), None),
             Command::Close { .. } => (Select::Live, None),
-            Command::Collect | Command::CommitLease { .. } | Command::ReleaseLease { .. } => (Select::None, None),
+            Command::Schedule { asks, key } => (replaced(asks), key.as_ref().map(|key| key.key.clone())),
+            Command::ListReminders => (Select::RecentOf(Kind::Reminder), None),
+            Command::CancelReminder { id } => (one(id), None),
+            Command::ClearReminders => (Select::LiveOf(Kind::Reminder), None),
+            Command::CommitLease { lease, .. } | Command::ReleaseLease { lease } => {
+                (Select::SettledBy(lease.clone()), None)
+            }
+            Command::Collect => (Select::None, None),
         };
-        let settles = matches!(self.command, Command::CommitLease { .. } | Command::ReleaseLease { .. });
-        Needs { items, inbox: self.ride.is_some() || settles, key }
+        // Whatever may withdraw a message or settle it has to see it.
+        let touches_inbox = match &self.command {
+            Command::Schedule { .. } => items != Select::None,
+            Command::CancelReminder { .. }
+            | Command::ClearReminders
+            | Command::Close { .. }
+            | Command::Fire { .. }
+            | Command::CommitLease { .. }
+            | Command::ReleaseLease { .. } => true,
+            _ => false,
+        };
+        Needs { items, inbox: self.ride.is_some() || touches_inbox, key }
     }
+}
+
+fn replaced(asks: &[Ask]) -> Select {
+    let ids: Vec<ItemId> = asks
+        .iter()
+        .filter_map(|ask| match ask {
+            Ask::Replace { id, .. } => Some(id.clone()),
+            Ask::New { .. } => None,
+        })
+        .collect();
+    if ids.is_empty() { Select::None } else { Select::Ids(ids) }
 }
 
 impl State {
@@ -158,6 +201,7 @@ impl State {
             created_at: now,
             active_at: now,
             live_timers: 0,
+            live_reminders: 0,
             pending_messages: 0,
         })
     }

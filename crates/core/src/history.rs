@@ -9,7 +9,7 @@ use std::{borrow::Cow, sync::Arc};
 pub struct HistoryEntry {
     pub at: Timestamp,
     pub kind: SubjectKind,
-    /// Id of the timer or message, name of the session.
+    /// Id of the timer, reminder or message, name of the session.
     pub subject: Arc<str>,
     /// `timer.completed`, `message.delivered`, `session.closed`, …
     pub event: Cow<'static, str>,
@@ -21,6 +21,7 @@ pub struct HistoryEntry {
 #[serde(rename_all = "snake_case")]
 pub enum SubjectKind {
     Timer,
+    Reminder,
     Message,
     Session,
 }
@@ -29,13 +30,17 @@ impl SubjectKind {
     pub const fn as_str(self) -> &'static str {
         match self {
             SubjectKind::Timer => "timer",
+            SubjectKind::Reminder => "reminder",
             SubjectKind::Message => "message",
             SubjectKind::Session => "session",
         }
     }
 
+    pub const ALL: [SubjectKind; 4] =
+        [SubjectKind::Timer, SubjectKind::Reminder, SubjectKind::Message, SubjectKind::Session];
+
     pub fn parse(text: &str) -> Option<Self> {
-        [SubjectKind::Timer, SubjectKind::Message, SubjectKind::Session].into_iter().find(|kind| kind.as_str() == text)
+        SubjectKind::ALL.into_iter().find(|kind| kind.as_str() == text)
     }
 }
 

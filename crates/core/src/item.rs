@@ -1,18 +1,20 @@
 //! Anything in a session that has a deadline. Stores, the agenda and the driver know items; only `decide` knows what
-//! a deadline means for each kind. Reminders and session timers are further kinds of the same thing.
+//! a deadline means for each kind. Session timers are a further kind of the same thing.
 
-use crate::{id::ItemId, time::Timestamp, timer::Timer};
+use crate::{id::ItemId, reminder::Reminder, time::Timestamp, timer::Timer};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
     Timer(Timer),
+    Reminder(Reminder),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     Timer,
+    Reminder,
 }
 
 /// A stored item that cannot be read: damage, or a newer version's data.
@@ -27,6 +29,7 @@ impl Kind {
     pub const fn as_str(self) -> &'static str {
         match self {
             Kind::Timer => "timer",
+            Kind::Reminder => "reminder",
         }
     }
 }
@@ -35,57 +38,79 @@ impl Item {
     pub fn kind(&self) -> Kind {
         match self {
             Item::Timer(_) => Kind::Timer,
+            Item::Reminder(_) => Kind::Reminder,
         }
     }
 
     pub fn id(&self) -> &ItemId {
         match self {
             Item::Timer(timer) => &timer.id,
+            Item::Reminder(reminder) => &reminder.id,
         }
     }
 
     pub fn status(&self) -> &'static str {
         match self {
             Item::Timer(timer) => timer.status().as_str(),
+            Item::Reminder(reminder) => reminder.status().as_str(),
         }
     }
 
     pub fn due(&self) -> Option<Timestamp> {
         match self {
             Item::Timer(timer) => timer.due(),
+            Item::Reminder(reminder) => reminder.due(),
         }
     }
 
     pub fn ended_at(&self) -> Option<Timestamp> {
         match self {
             Item::Timer(timer) => timer.ended_at(),
+            Item::Reminder(reminder) => reminder.ended_at(),
         }
     }
 
     pub fn created_at(&self) -> Timestamp {
         match self {
             Item::Timer(timer) => timer.created_at,
+            Item::Reminder(reminder) => reminder.created_at,
         }
     }
 
     pub fn as_timer(&self) -> Option<&Timer> {
         match self {
             Item::Timer(timer) => Some(timer),
+            Item::Reminder(_) => None,
         }
+    }
+
+    pub fn as_reminder(&self) -> Option<&Reminder> {
+        match self {
+            Item::Reminder(reminder) => Some(reminder),
+            Item::Timer(_) => None,
+        }
+    }
+
+    /// Its next deadline means one thing or another depending on who holds its message: to act on it, the session's
+    /// inbox has to be loaded too.
+    pub fn watches_inbox(&self) -> bool {
+        self.as_reminder().is_some_and(|reminder| reminder.keep_until().is_some())
     }
 
     /// The stored form. It is read by every later version: fields are only ever added, with defaults.
     pub fn encode(&self) -> String {
         let text = match self {
             Item::Timer(timer) => serde_json::to_string(timer),
+            Item::Reminder(reminder) => serde_json::to_string(reminder),
         };
-        text.expect("a timer is always representable as JSON")
+        text.expect("an item is always representable as JSON")
     }
 
     pub fn decode(kind: &str, body: &str) -> Result<Item, Unreadable> {
         let unreadable = |why: String| Unreadable { kind: kind.to_owned(), why };
         match kind {
             "timer" => serde_json::from_str(body).map(Item::Timer).map_err(|error| unreadable(error.to_string())),
+            "reminder" => serde_json::from_str(body).map(Item::Reminder).map_err(|error| unreadable(error.to_string())),
             _ => Err(unreadable("unknown kind".into())),
         }
     }

@@ -1,4 +1,4 @@
-//! The pure middle of Reveille: what a session's timers are and how they change.
+//! The pure middle of Reveille: what a session's timers and reminders are and how they change.
 //!
 //! Nothing here reads a clock, a file, a socket or a random number. [`decide()`] takes the part of a session that was
 //! loaded, a command and `now`, and answers with data: the rows to write and the reply to give. Everything that has
@@ -10,6 +10,7 @@ pub mod agenda;
 pub mod batch;
 pub mod command;
 pub mod decide;
+pub mod due;
 pub mod duration;
 pub mod history;
 pub mod id;
@@ -18,6 +19,7 @@ pub mod item;
 pub mod limits;
 pub mod message;
 pub mod reject;
+pub mod reminder;
 pub mod session;
 pub mod text;
 pub mod time;
@@ -26,13 +28,14 @@ pub mod timer;
 pub use agenda::Agenda;
 pub use batch::{Batch, ItemWrite, MessageWrite, RequestKey, Tally};
 pub use command::{Call, Command, Needs, State};
-pub use decide::{Decision, Fired, Reply, decide};
+pub use decide::{Decision, Fired, Reply, Scheduled, decide};
 pub use history::{HistoryEntry, SubjectKind};
 pub use id::{ItemId, LeaseId, SessionId};
 pub use item::{Item, Kind};
 pub use limits::Limits;
 pub use message::{Lease, Message, MessageKind};
 pub use reject::Reject;
+pub use reminder::Reminder;
 pub use session::Session;
 pub use time::{Millis, Timestamp};
 pub use timer::{Purpose, Status, Timer};

@@ -6,7 +6,13 @@ use crate::time::Millis;
 pub struct Limits {
     /// Beyond this a new timer is refused: an agent in a loop must not fill the disk.
     pub live_timers_max: u32,
-    /// Longest total, stand-by or pause.
+    /// The same for reminders.
+    pub live_reminders_max: u32,
+    /// A reminder may be told this long before it is due: the agent may not come again in time.
+    pub due_window: Millis,
+    /// Undelivered this long after it was due, a reminder is missed.
+    pub reminder_retention: Millis,
+    /// Longest total, stand-by or pause, and how far away a reminder may be due.
     pub duration_max: Millis,
     /// Longest reason or mission, in characters: it is repeated into a model's context.
     pub text_chars_max: usize,
@@ -20,6 +26,9 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             live_timers_max: 100,
+            live_reminders_max: 100,
+            due_window: Millis::from_secs(60),
+            reminder_retention: Millis::from_secs(20 * 60),
             duration_max: Millis::from_secs(366 * 24 * 3600),
             text_chars_max: 4000,
             lease: Millis::from_secs(30),

@@ -2,6 +2,7 @@
 
 use crate::{
     id::{ItemId, LeaseId},
+    reminder::{self, Reminder},
     time::Timestamp,
     timer::{Purpose, Timer},
 };
@@ -18,6 +19,8 @@ pub struct Message {
     /// The item it speaks of.
     pub source: ItemId,
     pub created_at: Timestamp,
+    /// From then on it is not to be told any more; it is withdrawn soon.
+    pub expires_at: Option<Timestamp>,
     pub lease: Option<Lease>,
     pub delivered: Option<Delivered>,
 }
@@ -26,6 +29,7 @@ pub struct Message {
 #[serde(rename_all = "snake_case")]
 pub enum MessageKind {
     TimerCompleted,
+    ReminderDue,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,11 +49,12 @@ impl MessageKind {
     pub const fn as_str(self) -> &'static str {
         match self {
             MessageKind::TimerCompleted => "timer_completed",
+            MessageKind::ReminderDue => "reminder_due",
         }
     }
 
     pub fn parse(text: &str) -> Option<Self> {
-        [MessageKind::TimerCompleted].into_iter().find(|kind| kind.as_str() == text)
+        [MessageKind::TimerCompleted, MessageKind::ReminderDue].into_iter().find(|kind| kind.as_str() == text)
     }
 }
 
@@ -70,14 +75,42 @@ impl Message {
             ),
             source: timer.id.clone(),
             created_at: now,
+            expires_at: None,
             lease,
             delivered: None,
         }
     }
 
-    /// Nobody holds it: it is not delivered, and no lease on it is still good.
+    pub fn reminder_due(reminder: &Reminder, now: Timestamp) -> Message {
+        let id = match reminder.revision {
+            0 => message_id(&reminder.id),
+            revision => format!("{}_{revision}", message_id(&reminder.id)).into(),
+        };
+        Message {
+            id,
+            kind: MessageKind::ReminderDue,
+            text: reminder::text(reminder),
+            source: reminder.id.clone(),
+            created_at: now,
+            expires_at: reminder.keep_until(),
+            lease: None,
+            delivered: None,
+        }
+    }
+
+    /// Nobody holds it: it is not delivered, no lease on it is still good, and it may still be told.
     pub fn is_free(&self, now: Timestamp) -> bool {
-        self.delivered.is_none() && self.lease.as_ref().is_none_or(|lease| lease.until <= now)
+        self.delivered.is_none() && self.held_until(now).is_none() && self.expires_at.is_none_or(|at| at > now)
+    }
+
+    /// Until when somebody has the right to deliver it.
+    pub fn held_until(&self, now: Timestamp) -> Option<Timestamp> {
+        self.lease.as_ref().map(|lease| lease.until).filter(|until| *until > now)
+    }
+
+    /// Settling this lease changes the item the message speaks of, so that has to be loaded for it.
+    pub fn settles_source(&self, lease: &LeaseId) -> bool {
+        self.kind == MessageKind::ReminderDue && self.is_leased_by(lease)
     }
 
     pub fn is_leased_by(&self, lease: &LeaseId) -> bool {

@@ -2,8 +2,9 @@
 
 use crate::{
     id::{ItemId, LeaseId},
+    reminder::Reminder,
     text::shown,
-    time::Millis,
+    time::{Millis, Timestamp},
     timer::{Status, Timer},
 };
 
@@ -45,12 +46,33 @@ pub enum Reject {
         "this session already has {max} live timers; stop one that is no longer needed with stop_timer, then try again"
     )]
     TooManyTimers { max: u32 },
+    #[error("`dueAt`: {got} {why}")]
+    InvalidDueAt { got: String, why: String },
+    #[error(
+        "`dueAt` {} is too long past: it is {} now, and a reminder is kept for {retention} seconds. Send a time to come",
+        due_at.to_iso(), now.to_iso()
+    )]
+    DueTooOld { due_at: Timestamp, now: Timestamp, retention: Millis },
+    #[error(
+        "`dueAt` {} is too far away: it is {} now, and the longest time ahead is {max} seconds. Send an earlier time",
+        due_at.to_iso(), now.to_iso()
+    )]
+    DueTooFar { due_at: Timestamp, now: Timestamp, max: Millis },
+    #[error("{}", unknown_reminder(id, live))]
+    UnknownReminder { id: ItemId, live: Vec<ItemId> },
+    #[error("cannot {wish} task '{}': it is {}. Schedule a new one without `taskId` if you still need it", reminder.id, reminder_ended(reminder))]
+    ReminderEnded { wish: &'static str, reminder: Box<Reminder> },
+    #[error(
+        "this session has {live} pending tasks and at most {max} fit, so {asked} more do not; nothing was scheduled. \
+         Cancel some that are no longer needed (clock with action cancel), then try again"
+    )]
+    TooManyReminders { live: u32, asked: u32, max: u32 },
     #[error(
         "lease '{lease}' holds nothing: it expired, or was already committed or released. Lease again to see what is pending"
     )]
     UnknownLease { lease: LeaseId },
     #[error(
-        "idempotency key '{key}' was already used in this session with other arguments; use a new key for a new timer"
+        "idempotency key '{key}' was already used in this session with other arguments; use a new key for a new request"
     )]
     RequestKeyReused { key: String },
     #[error("the session name {0}; send 1 to 200 bytes without control characters")]
@@ -80,6 +102,12 @@ impl Reject {
             Reject::MissionTakesNoReason { .. } => "mission_takes_no_reason",
             Reject::WaitingTakesNoMission { .. } => "waiting_takes_no_mission",
             Reject::TooManyTimers { .. } => "too_many_timers",
+            Reject::InvalidDueAt { .. } => "invalid_due_at",
+            Reject::DueTooOld { .. } => "due_too_old",
+            Reject::DueTooFar { .. } => "due_too_far",
+            Reject::UnknownReminder { .. } => "unknown_task",
+            Reject::ReminderEnded { .. } => "task_ended",
+            Reject::TooManyReminders { .. } => "too_many_tasks",
             Reject::UnknownLease { .. } => "unknown_lease",
             Reject::RequestKeyReused { .. } => "idempotency_key_reused",
             Reject::InvalidSession(_) => "invalid_session",
@@ -98,6 +126,22 @@ fn unknown_timer(id: &ItemId, live: &[ItemId]) -> String {
     }
     let names = live.iter().map(ItemId::as_str).collect::<Vec<_>>().join(", ");
     format!("there is no timer '{id}' in this session; its live timers are: {names}")
+}
+
+fn unknown_reminder(id: &ItemId, live: &[ItemId]) -> String {
+    let id = shown(id.as_str());
+    if live.is_empty() {
+        return format!(
+            "there is no task '{id}' in this session, which has none pending; schedule a new one without `taskId`"
+        );
+    }
+    let names = live.iter().map(ItemId::as_str).collect::<Vec<_>>().join(", ");
+    format!("there is no task '{id}' in this session; its pending tasks are: {names}")
+}
+
+fn reminder_ended(reminder: &Reminder) -> String {
+    let since = reminder.ended_at().map(|at| format!(" since {}", at.to_iso())).unwrap_or_default();
+    format!("{}{since}", reminder.status().as_str())
 }
 
 fn ended(timer: &Timer) -> String {

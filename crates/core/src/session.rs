@@ -14,8 +14,9 @@ pub struct Session {
     pub created_at: Timestamp,
     /// The last change of any kind.
     pub active_at: Timestamp,
-    /// Kept here so that the limit needs no counting.
+    /// Kept here so that the limits need no counting.
     pub live_timers: u32,
+    pub live_reminders: u32,
     /// At most this many messages are undelivered; kept here so that an empty inbox need not be looked into.
     pub pending_messages: u32,
 }

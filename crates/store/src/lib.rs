@@ -34,7 +34,8 @@ pub trait Store: Send + Sync + 'static {
     /// The part of one session that a command needs, as of one instant.
     async fn load(&self, session: &SessionId, needs: Needs) -> Result<State, StoreError>;
 
-    /// The sessions of these items, each with those of the items that exist.
+    /// The sessions of these items, each with those of the items that exist, and with its inbox where one of them needs
+    /// that to act on its deadline ([`reveille_core::Item::watches_inbox`]).
     async fn load_items(&self, ids: Vec<ItemId>) -> Result<Vec<(SessionId, State)>, StoreError>;
 
     /// The earliest deadlines, in order; those of one instant in the order of their ids.

@@ -6,7 +6,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use reveille_core::{
-    Batch, Item, ItemId, ItemWrite, Message, MessageWrite, Needs, RequestKey, Session, SessionId, Timestamp,
+    Batch, Item, ItemId, ItemWrite, Kind, Message, MessageWrite, Needs, RequestKey, Session, SessionId, Timestamp,
     command::{Select, State},
     session::SessionState,
 };
@@ -128,13 +128,25 @@ impl Inner {
                     *kept = message.clone();
                 }
             }
+            MessageWrite::Withdraw(message) => self
+                .messages
+                .retain(|_, (owner, kept)| owner != session || kept.id != message.id || kept.delivered.is_some()),
         }
     }
 
     fn load(&self, id: &SessionId, needs: &Needs) -> State {
         let Some((_, session)) = self.session(id) else { return State::default() };
         let own = || self.items.values().filter(|stored| stored.session == *id);
-        let live = || own().filter(|stored| stored.item.ended_at().is_none()).map(|stored| stored.item.clone());
+        let pending = |(owner, message): &&(SessionId, Message)| owner == id && message.delivered.is_none();
+        let inbox = || self.messages.values().filter(pending).map(|(_, message)| message);
+        let of = |kind: Option<Kind>| own().filter(move |stored| kind.is_none_or(|kind| stored.item.kind() == kind));
+        let live = |kind| of(kind).filter(|stored| stored.item.ended_at().is_none()).map(|stored| stored.item.clone());
+        let recent = |kind| {
+            let mut ended: Vec<&StoredItem> = of(kind).filter(|stored| stored.item.ended_at().is_some()).collect();
+            ended.reverse();
+            ended.sort_by_key(|stored| std::cmp::Reverse(stored.item.ended_at()));
+            live(kind).chain(ended.into_iter().take(RECENT_ENDED_MAX).map(|stored| stored.item.clone())).collect()
+        };
         let items = match &needs.items {
             Select::None => Vec::new(),
             Select::Ids(ids) => ids
@@ -142,19 +154,17 @@ impl Inner {
                 .filter_map(|id| own().find(|stored| stored.item.id() == id))
                 .map(|stored| stored.item.clone())
                 .collect(),
-            Select::Live => live().collect(),
-            Select::Recent => {
-                let mut ended: Vec<&StoredItem> = own().filter(|stored| stored.item.ended_at().is_some()).collect();
-                ended.reverse();
-                ended.sort_by_key(|stored| std::cmp::Reverse(stored.item.ended_at()));
-                live().chain(ended.into_iter().take(RECENT_ENDED_MAX).map(|stored| stored.item.clone())).collect()
-            }
+            Select::Live => live(None).collect(),
+            Select::LiveOf(kind) => live(Some(*kind)).collect(),
+            Select::Recent => recent(None),
+            Select::RecentOf(kind) => recent(Some(*kind)),
+            Select::SettledBy(lease) => inbox()
+                .filter(|message| message.settles_source(lease))
+                .filter_map(|message| own().find(|stored| *stored.item.id() == message.source))
+                .map(|stored| stored.item.clone())
+                .collect(),
         };
-        let pending = |(owner, message): &&(SessionId, Message)| owner == id && message.delivered.is_none();
-        let inbox = match needs.inbox {
-            true => self.messages.values().filter(pending).map(|(_, message)| message.clone()).collect(),
-            false => Vec::new(),
-        };
+        let inbox = if needs.inbox { inbox().cloned().collect() } else { Vec::new() };
         let keyed = needs.key.as_ref().and_then(|wanted| {
             own().find_map(|stored| {
                 let key = stored.key.as_ref().filter(|key| key.key == *wanted)?;
@@ -226,6 +236,10 @@ impl Store for MemoryStore {
                 states.push((stored.session.clone(), inner.load(&stored.session, &Needs::default())));
                 states.len() - 1
             });
+            if stored.item.watches_inbox() && states[at].1.inbox.is_empty() {
+                let needs = Needs { inbox: true, ..Needs::default() };
+                states[at].1.inbox = inner.load(&stored.session, &needs).inbox;
+            }
             states[at].1.items.push(stored.item.clone());
         }
         Ok(states)
@@ -250,6 +264,7 @@ impl Store for MemoryStore {
             .iter()
             .filter(|(seq, stored)| {
                 filter.id.as_ref().is_none_or(|id| stored.item.id().as_str() == id)
+                    && filter.kind.is_none_or(|kind| stored.item.kind() == kind)
                     && filter.session.as_ref().is_none_or(|session| stored.session == *session)
                     && (filter.statuses.is_empty()
                         || filter.statuses.iter().any(|wanted| wanted == stored.item.status()))

@@ -1,6 +1,6 @@
 //! What can be asked of a store besides loading a session for a decision.
 
-use reveille_core::{Batch, HistoryEntry, Item, SessionId};
+use reveille_core::{Batch, HistoryEntry, Item, Kind, SessionId};
 
 /// A batch as it was committed: its history entries have the numbers `first_seq..`.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +21,7 @@ pub enum Order {
 #[derive(Clone, Debug, Default)]
 pub struct ItemFilter {
     pub id: Option<String>,
+    pub kind: Option<Kind>,
     pub session: Option<SessionId>,
     /// Empty: any.
     pub statuses: Vec<String>,
@@ -48,7 +49,7 @@ pub struct SessionFilter {
 #[derive(Clone, Debug, Default)]
 pub struct HistoryFilter {
     pub session: Option<SessionId>,
-    /// Id of a timer or message.
+    /// Id of a timer, reminder or message.
     pub subject: Option<String>,
     /// Only entries after this number, oldest first.
     pub after: Option<i64>,

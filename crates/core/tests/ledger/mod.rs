@@ -6,12 +6,13 @@
 
 use reveille_core::{
     Batch, Call, Command, Decision, Fired, HistoryEntry, Item, ItemId, ItemWrite, LeaseId, Limits, Message,
-    MessageWrite, Millis, Needs, Purpose, Reject, Reply, RequestKey, Session, SessionId, State, Status, Timer,
-    Timestamp,
+    MessageKind, MessageWrite, Millis, Needs, Purpose, Reject, Reminder, Reply, RequestKey, Scheduled, Session,
+    SessionId, State, Status, Timer, Timestamp,
     batch::tally,
     command::{Ride, Select},
     decide,
     id::readable,
+    reminder::{self, Ask, Content, Due},
     timer::Continuation,
 };
 use std::collections::{BTreeMap, HashMap};
@@ -26,6 +27,7 @@ pub struct Ledger {
     pub session: Option<Session>,
     /// In the order they were made, as are the messages.
     pub timers: Vec<Timer>,
+    pub reminders: Vec<Reminder>,
     pub messages: Vec<Message>,
     pub keys: Vec<(ItemId, RequestKey)>,
     pub history: Vec<HistoryEntry>,
@@ -64,6 +66,7 @@ impl Ledger {
             now: at(0),
             session: None,
             timers: Vec::new(),
+            reminders: Vec::new(),
             messages: Vec::new(),
             keys: Vec::new(),
             history: Vec::new(),
@@ -82,6 +85,11 @@ impl Ledger {
     pub fn new_id(&mut self) -> ItemId {
         self.made += 1;
         ItemId::new(readable("timer", self.now, self.made))
+    }
+
+    pub fn new_task(&mut self) -> ItemId {
+        self.made += 1;
+        ItemId::new(readable("task", self.now, self.made))
     }
 
     // What agents and channels ask for.
@@ -134,9 +142,50 @@ impl Ledger {
 
     pub fn close(&mut self, note: Option<&str>) -> Result<usize, Reject> {
         match self.ask(Command::Close { note: note.map(Into::into) })?.reply {
-            Reply::Closed { stopped } => Ok(stopped),
+            Reply::Closed { stopped, .. } => Ok(stopped),
             other => panic!("closing was answered with {other:?}"),
         }
+    }
+
+    // What agents ask of the clock.
+
+    /// A reminder of `task`, due `seconds` after the start.
+    pub fn remind(&mut self, task: &str, seconds: i64) -> ItemId {
+        let content = Content { task: task.into(), tool: None, arguments: None };
+        let ask = Ask::New { id: self.new_task(), due: Due::At(at(seconds)), content };
+        self.schedule(vec![ask], None).expect("a reminder can be made")[0].id.clone()
+    }
+
+    pub fn schedule(&mut self, asks: Vec<Ask>, key: Option<RequestKey>) -> Result<Vec<Scheduled>, Reject> {
+        match self.ask(Command::Schedule { asks, key })?.reply {
+            Reply::Scheduled(scheduled) => Ok(scheduled),
+            other => panic!("scheduling was answered with {other:?}"),
+        }
+    }
+
+    pub fn cancel_reminder(&mut self, id: &ItemId) -> Result<Reminder, Reject> {
+        match self.ask(Command::CancelReminder { id: id.clone() })?.reply {
+            Reply::Reminder(reminder) => Ok(reminder),
+            other => panic!("cancelling was answered with {other:?}"),
+        }
+    }
+
+    pub fn clear(&mut self) -> usize {
+        match self.ask(Command::ClearReminders).map(|decision| decision.reply) {
+            Ok(Reply::Cleared(count)) => count,
+            other => panic!("clearing was answered with {other:?}"),
+        }
+    }
+
+    pub fn list(&mut self) -> Vec<Reminder> {
+        match self.ask(Command::ListReminders).map(|decision| decision.reply) {
+            Ok(Reply::Reminders(reminders)) => reminders,
+            other => panic!("listing was answered with {other:?}"),
+        }
+    }
+
+    pub fn reminder(&self, id: &ItemId) -> &Reminder {
+        self.reminders.iter().find(|reminder| reminder.id == *id).expect("the reminder is stored")
     }
 
     /// Proposes these deadlines, rightly or wrongly.
@@ -149,7 +198,8 @@ impl Ledger {
     }
 
     pub fn fire_all(&mut self) -> Vec<Fired> {
-        let ids: Vec<ItemId> = self.timers.iter().map(|timer| timer.id.clone()).collect();
+        let timers = self.timers.iter().map(|timer| timer.id.clone());
+        let ids: Vec<ItemId> = timers.chain(self.reminders.iter().map(|reminder| reminder.id.clone())).collect();
         self.fire(&ids)
     }
 
@@ -238,24 +288,32 @@ impl Ledger {
     // What a store does.
 
     pub fn load(&self, needs: &Needs) -> State {
+        let settled = |id: &ItemId, lease: &LeaseId| {
+            self.messages.iter().any(|message| message.source == *id && message.settles_source(lease))
+        };
         let items: Vec<Item> = self
-            .timers
-            .iter()
-            .filter(|timer| match &needs.items {
+            .items()
+            .filter(|item| match &needs.items {
                 Select::None => false,
-                Select::Ids(ids) => ids.contains(&timer.id),
-                Select::Live => timer.is_live(),
+                Select::Ids(ids) => ids.contains(item.id()),
+                Select::Live => item.ended_at().is_none(),
+                Select::LiveOf(kind) => item.ended_at().is_none() && item.kind() == *kind,
                 Select::Recent => true,
+                Select::RecentOf(kind) => item.kind() == *kind,
+                Select::SettledBy(lease) => settled(item.id(), lease),
             })
-            .cloned()
-            .map(Item::Timer)
             .collect();
         let undelivered = self.messages.iter().filter(|message| needs.inbox && message.delivered.is_none());
         let keyed = needs.key.as_ref().and_then(|key| {
             let (id, used) = self.keys.iter().find(|(_, used)| used.key == *key)?;
-            Some((Item::Timer(self.timer(id).clone()), used.clone()))
+            Some((self.items().find(|item| item.id() == id)?, used.clone()))
         });
         State { session: self.session.clone(), items, inbox: undelivered.cloned().collect(), keyed }
+    }
+
+    fn items(&self) -> impl Iterator<Item = Item> + '_ {
+        let reminders = self.reminders.iter().cloned().map(Item::Reminder);
+        self.timers.iter().cloned().map(Item::Timer).chain(reminders)
     }
 
     pub fn timer(&self, id: &ItemId) -> &Timer {
@@ -294,22 +352,45 @@ impl Ledger {
     }
 
     fn write_item(&mut self, write: &ItemWrite) {
-        let Item::Timer(timer) = write.item();
+        if let ItemWrite::Insert { item, key: Some(key) } = write {
+            assert!(self.keys.iter().all(|(_, used)| used.key != key.key), "key {} twice", key.key);
+            self.keys.push((item.id().clone(), key.clone()));
+        }
+        match write.item() {
+            Item::Timer(timer) => self.write_timer(write, timer),
+            Item::Reminder(reminder) => self.write_reminder(write, reminder),
+        }
+    }
+
+    fn write_timer(&mut self, write: &ItemWrite, timer: &Timer) {
         let found = self.timers.iter_mut().find(|stored| stored.id == timer.id);
         match (write, found) {
-            (ItemWrite::Insert { key, .. }, None) => {
-                self.timers.push(timer.clone());
-                if let Some(key) = key {
-                    assert!(self.keys.iter().all(|(_, used)| used.key != key.key), "key {} twice", key.key);
-                    self.keys.push((timer.id.clone(), key.clone()));
-                }
-            }
+            (ItemWrite::Insert { .. }, None) => self.timers.push(timer.clone()),
             (ItemWrite::Update(_), Some(stored)) => {
                 assert!(stored.is_live() || stored.phase == timer.phase, "an ended timer came to life: {timer:?}");
                 if timer.status() == Status::Completed && stored.is_live() {
                     assert!(stored.due().is_some_and(|due| due <= self.now), "completed before its time: {stored:?}");
                 }
                 *stored = timer.clone();
+            }
+            (write, found) => panic!("{write:?} does not fit what is stored: {found:?}"),
+        }
+    }
+
+    fn write_reminder(&mut self, write: &ItemWrite, reminder: &Reminder) {
+        if reminder.status() == reminder::Status::Due {
+            assert!(reminder.due_at.minus(self.limits.due_window) <= self.now, "due before its time: {reminder:?}");
+        }
+        if reminder.status() == reminder::Status::Missed {
+            let kept = reminder.due_at.plus(self.limits.reminder_retention);
+            assert!(kept <= self.now, "given up before its time: {reminder:?}");
+        }
+        let found = self.reminders.iter_mut().find(|stored| stored.id == reminder.id);
+        match (write, found) {
+            (ItemWrite::Insert { .. }, None) => self.reminders.push(reminder.clone()),
+            (ItemWrite::Update(_), Some(stored)) => {
+                assert!(stored.is_live(), "an ended reminder was touched: {stored:?}");
+                *stored = reminder.clone();
             }
             (write, found) => panic!("{write:?} does not fit what is stored: {found:?}"),
         }
@@ -323,6 +404,10 @@ impl Ledger {
             (MessageWrite::Update(_), Some(stored)) => {
                 assert!(stored.delivered.is_none(), "{} was delivered and is touched again", stored.id);
                 *stored = message.clone();
+            }
+            (MessageWrite::Withdraw(_), Some(stored)) => {
+                assert!(stored.delivered.is_none(), "{} was delivered and is withdrawn", stored.id);
+                self.messages.retain(|kept| kept.id != message.id);
             }
             (write, found) => panic!("{write:?} does not fit what is stored: {found:?}"),
         }
@@ -340,8 +425,10 @@ impl Ledger {
             let count = self.timers.iter().filter(|timer| timer.status() == status).count() as i64;
             assert_eq!(self.count(tally::timers(status)), count, "tally of {}", status.as_str());
         }
+        self.check_reminders();
         assert_eq!(self.count(tally::TIMERS_CREATED), self.timers.len() as i64);
-        assert_eq!(self.count(tally::MESSAGES_CREATED), self.messages.len() as i64);
+        let withdrawn = self.count(tally::MESSAGES_WITHDRAWN);
+        assert_eq!(self.count(tally::MESSAGES_CREATED), self.messages.len() as i64 + withdrawn);
         let delivered = self.messages.iter().filter(|message| message.delivered.is_some()).count();
         assert_eq!(self.count(tally::MESSAGES_DELIVERED), delivered as i64);
         assert_eq!(self.count(tally::SESSIONS), 1, "one session, counted once");
@@ -349,6 +436,34 @@ impl Ledger {
         let session = self.session.as_ref().expect("a commit leaves a session");
         assert_eq!(session.live_timers as usize, live, "the session's count of live timers");
         assert!(live <= self.limits.live_timers_max as usize, "more live timers than allowed");
+        let pending = self.messages.iter().filter(|message| message.delivered.is_none()).count();
+        assert_eq!(session.pending_messages as usize, pending, "the session's count of undelivered messages");
+    }
+
+    /// A reminder and its message never part.
+    fn check_reminders(&self) {
+        use reminder::Status;
+        for reminder in &self.reminders {
+            let told = |message: &&Message| message.source == reminder.id;
+            let (delivered, pending): (Vec<&Message>, Vec<&Message>) =
+                self.messages.iter().filter(told).partition(|message| message.delivered.is_some());
+            let status = reminder.status();
+            assert_eq!(pending.len(), usize::from(status == Status::Due), "{reminder:?}: {pending:?}");
+            assert_eq!(delivered.len(), usize::from(status == Status::Delivered), "{reminder:?}: {delivered:?}");
+            assert_eq!(reminder.delivery_count as usize, delivered.len());
+            assert_eq!(reminder.delivered_at(), delivered.first().and_then(|told| Some(told.delivered.as_ref()?.at)));
+            for message in pending {
+                assert_eq!((message.kind, message.expires_at), (MessageKind::ReminderDue, reminder.keep_until()));
+            }
+        }
+        for status in Status::ALL {
+            let count = self.reminders.iter().filter(|reminder| reminder.status() == status).count() as i64;
+            assert_eq!(self.count(tally::reminders(status)), count, "tally of {}", status.as_str());
+        }
+        assert_eq!(self.count(tally::REMINDERS_CREATED), self.reminders.len() as i64);
+        let live = self.reminders.iter().filter(|reminder| reminder.is_live()).count();
+        assert_eq!(self.session.as_ref().map(|session| session.live_reminders as usize), Some(live));
+        assert!(live <= self.limits.live_reminders_max as usize, "more live reminders than allowed");
     }
 
     /// `elapsed + remaining == total`, now and at any other instant.

@@ -2,7 +2,7 @@
 
 use crate::{Found, HistoryFilter, ItemFilter, Order, RECENT_ENDED_MAX, Recorded, SessionFilter};
 use reveille_core::{
-    HistoryEntry, Item, ItemId, Lease, LeaseId, Message, MessageKind, Needs, RequestKey, Session, SessionId,
+    HistoryEntry, Item, ItemId, Kind, Lease, LeaseId, Message, MessageKind, Needs, RequestKey, Session, SessionId,
     SubjectKind, Timestamp,
     command::{Select, State},
     message::Delivered,
@@ -15,6 +15,7 @@ pub fn load(connection: &Connection, server: i64, id: &SessionId, needs: &Needs)
     let Some((num, session)) = session_named(connection, server, id)? else {
         return Ok(State::default());
     };
+    let inbox = if needs.inbox { inbox(connection, num)? } else { Vec::new() };
     let items = match &needs.items {
         Select::None => Vec::new(),
         Select::Ids(ids) => {
@@ -25,21 +26,41 @@ pub fn load(connection: &Connection, server: i64, id: &SessionId, needs: &Needs)
             }
             found
         }
-        Select::Live => items_where(connection, "session = ?1 AND ended IS NULL ORDER BY seq", num)?,
-        Select::Recent => {
-            let mut items = items_where(connection, "session = ?1 AND ended IS NULL ORDER BY seq", num)?;
-            let latest =
-                format!("session = ?1 AND ended IS NOT NULL ORDER BY ended DESC, seq DESC LIMIT {RECENT_ENDED_MAX}");
-            items.extend(items_where(connection, &latest, num)?);
-            items
+        Select::Live => live(connection, num, None)?,
+        Select::LiveOf(kind) => live(connection, num, Some(*kind))?,
+        Select::Recent => recent(connection, num, None)?,
+        Select::RecentOf(kind) => recent(connection, num, Some(*kind))?,
+        Select::SettledBy(lease) => {
+            let mut found = Vec::new();
+            for message in inbox.iter().filter(|message| message.settles_source(lease)) {
+                found.extend(item_by_id(connection, server, &message.source)?.map(|(_, item)| item));
+            }
+            found
         }
     };
-    let inbox = if needs.inbox { inbox(connection, num)? } else { Vec::new() };
     let keyed = match &needs.key {
         Some(key) => keyed(connection, num, key)?,
         None => None,
     };
     Ok(State { session: Some(session), items, inbox, keyed })
+}
+
+fn live(connection: &Connection, num: i64, kind: Option<Kind>) -> Result<Vec<Item>> {
+    items_where(connection, &format!("session = ?1 AND ended IS NULL{} ORDER BY seq", of(kind)), num)
+}
+
+fn recent(connection: &Connection, num: i64, kind: Option<Kind>) -> Result<Vec<Item>> {
+    let mut items = live(connection, num, kind)?;
+    let latest = format!(
+        "session = ?1 AND ended IS NOT NULL{} ORDER BY ended DESC, seq DESC LIMIT {RECENT_ENDED_MAX}",
+        of(kind)
+    );
+    items.extend(items_where(connection, &latest, num)?);
+    Ok(items)
+}
+
+fn of(kind: Option<Kind>) -> String {
+    kind.map(|kind| format!(" AND kind = '{}'", kind.as_str())).unwrap_or_default()
 }
 
 pub fn load_items(connection: &Connection, server: i64, ids: &[ItemId]) -> Result<Vec<(SessionId, State)>> {
@@ -56,6 +77,9 @@ pub fn load_items(connection: &Connection, server: i64, ids: &[ItemId]) -> Resul
                 states.len() - 1
             }
         };
+        if item.watches_inbox() && states[at].1.inbox.is_empty() {
+            states[at].1.inbox = inbox(connection, num)?;
+        }
         states[at].1.items.push(item);
     }
     Ok(states)
@@ -86,6 +110,9 @@ pub fn items(connection: &Connection, server: i64, filter: &ItemFilter) -> Resul
     };
     if let Some(id) = &filter.id {
         and("i.id =", Box::new(id.clone()));
+    }
+    if let Some(kind) = filter.kind {
+        and("i.kind =", Box::new(kind.as_str()));
     }
     if let Some(session) = &filter.session {
         let num = session_named(connection, server, session)?.map(|(num, _)| num);
@@ -216,7 +243,7 @@ pub fn tallies(connection: &Connection, server: i64) -> Result<BTreeMap<String, 
         .collect()
 }
 
-const SESSION: &str = "name, version, state, created_at, active_at, live_timers, pending_messages";
+const SESSION: &str = "name, version, state, created_at, active_at, live_timers, live_reminders, pending_messages";
 
 fn session_named(connection: &Connection, server: i64, id: &SessionId) -> Result<Option<(i64, Session)>> {
     connection
@@ -239,7 +266,8 @@ fn session_row(row: &Row<'_>) -> Result<Session> {
         created_at: Timestamp::from_millis(row.get(4)?),
         active_at: Timestamp::from_millis(row.get(5)?),
         live_timers: row.get(6)?,
-        pending_messages: row.get(7)?,
+        live_reminders: row.get(7)?,
+        pending_messages: row.get(8)?,
     })
 }
 
@@ -272,7 +300,7 @@ fn keyed(connection: &Connection, num: i64, key: &str) -> Result<Option<(Item, R
 fn inbox(connection: &Connection, num: i64) -> Result<Vec<Message>> {
     connection
         .prepare_cached(
-            "SELECT id, kind, text, source, created_at, lease, leased_until, delivered_at, channel
+            "SELECT id, kind, text, source, created_at, lease, leased_until, delivered_at, channel, expires_at
              FROM messages WHERE session = ?1 AND delivered_at IS NULL ORDER BY seq",
         )?
         .query_map([num], |row| {
@@ -290,6 +318,7 @@ fn inbox(connection: &Connection, num: i64) -> Result<Vec<Message>> {
                 text: row.get(2)?,
                 source: ItemId::new(row.get::<_, String>(3)?),
                 created_at: Timestamp::from_millis(row.get(4)?),
+                expires_at: row.get::<_, Option<i64>>(9)?.map(Timestamp::from_millis),
                 lease,
                 delivered,
             })

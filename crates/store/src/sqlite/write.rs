@@ -58,6 +58,7 @@ pub fn apply(
         match write {
             MessageWrite::Insert(message) => insert_message(connection, server, place.num, message)?,
             MessageWrite::Update(message) => update_message(connection, place.num, message)?,
+            MessageWrite::Withdraw(message) => withdraw_message(connection, place.num, message)?,
         }
     }
     let mut prev = place.last_history;
@@ -103,8 +104,9 @@ fn session(
         let inserted = connection
             .prepare_cached(
                 "INSERT INTO sessions
-                 (server, name, version, state, created_at, active_at, live_timers, pending_messages, last_history)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO NOTHING",
+                 (server, name, version, state, created_at, active_at, live_timers, live_reminders, pending_messages,
+                  last_history)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO NOTHING",
             )?
             .execute(params![
                 server,
@@ -114,6 +116,7 @@ fn session(
                 session.created_at.as_millis(),
                 session.active_at.as_millis(),
                 session.live_timers,
+                session.live_reminders,
                 session.pending_messages,
                 last_history(0),
             ])?;
@@ -128,7 +131,8 @@ fn session(
     let updated = connection
         .prepare_cached(
             "UPDATE sessions
-             SET version = ?3, state = ?4, active_at = ?5, live_timers = ?6, pending_messages = ?7, last_history = ?8
+             SET version = ?3, state = ?4, active_at = ?5, live_timers = ?6, live_reminders = ?7, pending_messages = ?8,
+                 last_history = ?9
              WHERE num = ?1 AND version = ?2",
         )?
         .execute(params![
@@ -138,6 +142,7 @@ fn session(
             session.state.as_str(),
             session.active_at.as_millis(),
             session.live_timers,
+            session.live_reminders,
             session.pending_messages,
             last_history(place.last_history),
         ])?;
@@ -197,8 +202,8 @@ fn insert_message(connection: &Connection, server: i64, session: i64, message: &
     let lease = message.lease.as_ref();
     connection
         .prepare_cached(
-            "INSERT INTO messages (server, session, id, kind, text, source, created_at, lease, leased_until)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            "INSERT INTO messages (server, session, id, kind, text, source, created_at, lease, leased_until, expires_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         )?
         .execute(params![
             server,
@@ -210,6 +215,7 @@ fn insert_message(connection: &Connection, server: i64, session: i64, message: &
             message.created_at.as_millis(),
             lease.map(|lease| lease.id.as_str()),
             lease.map(|lease| lease.until.as_millis()),
+            message.expires_at.map(|at| at.as_millis()),
         ])?;
     Ok(())
 }
@@ -229,6 +235,13 @@ fn update_message(connection: &Connection, session: i64, message: &Message) -> R
             delivered.map(|delivered| delivered.at.as_millis()),
             delivered.map(|delivered| delivered.channel.as_str()),
         ])?;
+    Ok(())
+}
+
+fn withdraw_message(connection: &Connection, session: i64, message: &Message) -> Result<()> {
+    connection
+        .prepare_cached("DELETE FROM messages WHERE session = ?1 AND delivered_at IS NULL AND id = ?2")?
+        .execute(params![session, message.id.as_ref()])?;
     Ok(())
 }
 

@@ -14,6 +14,7 @@ CREATE TABLE sessions (
     created_at INTEGER NOT NULL,
     active_at INTEGER NOT NULL,
     live_timers INTEGER NOT NULL,
+    live_reminders INTEGER NOT NULL,
     pending_messages INTEGER NOT NULL,
     last_history INTEGER NOT NULL,
     UNIQUE (server, name)
@@ -40,7 +41,8 @@ CREATE INDEX items_session ON items (session, ended);
 CREATE INDEX items_ended ON items (server, ended) WHERE ended IS NOT NULL;
 CREATE UNIQUE INDEX items_request ON items (session, request_key) WHERE request_key IS NOT NULL;
 
--- The inbox. Undelivered rows wait; `lease` is the right to deliver them until `leased_until`.
+-- The inbox. Undelivered rows wait; `lease` is the right to deliver them until `leased_until`. From `expires_at` on they
+-- are not to be told any more.
 CREATE TABLE messages (
     seq INTEGER PRIMARY KEY,
     server INTEGER NOT NULL,
@@ -53,7 +55,8 @@ CREATE TABLE messages (
     lease TEXT,
     leased_until INTEGER,
     delivered_at INTEGER,
-    channel TEXT
+    channel TEXT,
+    expires_at INTEGER
 );
 CREATE INDEX messages_pending ON messages (session) WHERE delivered_at IS NULL;
 CREATE INDEX messages_delivered ON messages (server, delivered_at) WHERE delivered_at IS NOT NULL;

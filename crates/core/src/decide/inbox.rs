@@ -1,0 +1,65 @@
+//! The inbox: what enters it, leaves it, and travels with a reply.
+
+use super::{Draft, Reply};
+use crate::{
+    batch::{MessageWrite, tally},
+    command::Ride,
+    history::SubjectKind,
+    id::LeaseId,
+    inbox,
+    message::{Lease, Message},
+    reject::Reject,
+};
+use serde_json::{Map, json};
+
+impl Draft<'_> {
+    pub(super) fn tell(&mut self, message: Message) {
+        self.messages.push(MessageWrite::Insert(message));
+        self.session.pending_messages += 1;
+        self.count(tally::MESSAGES_CREATED, 1);
+    }
+
+    /// It is not to be told any more. Whoever holds it finds out when it wants to commit.
+    pub(super) fn withdraw(&mut self, message: Message) {
+        self.note(SubjectKind::Message, &message.id, "message.withdrawn", Map::new());
+        self.messages.push(MessageWrite::Withdraw(message));
+        self.session.pending_messages = self.session.pending_messages.saturating_sub(1);
+        self.count(tally::MESSAGES_WITHDRAWN, 1);
+    }
+
+    pub(super) fn commit_lease(&mut self, lease: &LeaseId, channel: &str) -> Result<Reply, Reject> {
+        let delivered = inbox::commit(&self.state.inbox, lease, channel, self.now)?;
+        for message in &delivered {
+            let data =
+                Map::from_iter([("channel".to_owned(), json!(channel)), ("text".to_owned(), json!(message.text))]);
+            self.note(SubjectKind::Message, &message.id, "message.delivered", data);
+            self.source_delivered(message, channel);
+        }
+        self.count(tally::MESSAGES_DELIVERED, delivered.len() as i64);
+        let count = delivered.len();
+        self.session.pending_messages = self.session.pending_messages.saturating_sub(count as u32);
+        self.messages.extend(delivered.into_iter().map(MessageWrite::Update));
+        Ok(Reply::Settled(count))
+    }
+
+    pub(super) fn release_lease(&mut self, lease: &LeaseId) -> Result<Reply, Reject> {
+        let released = inbox::release(&self.state.inbox, lease)?;
+        let count = released.len();
+        for message in released {
+            if !self.source_given_up(&message) {
+                self.messages.push(MessageWrite::Update(message));
+            }
+        }
+        Ok(Reply::Settled(count))
+    }
+
+    pub(super) fn take_along(&mut self, ride: &Ride) -> Vec<Message> {
+        let lease = Lease { id: ride.lease.clone(), until: self.now.plus(ride.length) };
+        // What this very decision has delivered or released is not to be taken up again by it.
+        let written = |message: &&Message| self.messages.iter().any(|write| write.message().id == message.id);
+        let untouched: Vec<Message> = self.state.inbox.iter().filter(|message| !written(message)).cloned().collect();
+        let riding = inbox::lease(&untouched, &lease, ride.messages_max, self.now);
+        self.messages.extend(riding.iter().cloned().map(MessageWrite::Update));
+        riding
+    }
+}

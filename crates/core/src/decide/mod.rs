@@ -1,0 +1,241 @@
+//! Where everything is decided, once. Pure: the same state, call and instant always give the same decision. Here is what
+//! is common to all; what each kind of thing does is in the file named after it.
+
+mod inbox;
+mod reminders;
+mod timers;
+
+use crate::{
+    batch::{Batch, ItemWrite, MessageWrite, Tally, tally},
+    command::{Call, Command, State},
+    history::{HistoryEntry, SubjectKind},
+    id::{ItemId, LeaseId, SessionId},
+    item::Item,
+    limits::Limits,
+    message::Message,
+    reject::Reject,
+    reminder::Reminder,
+    session::{Session, SessionState},
+    time::{Millis, Timestamp},
+    timer::Timer,
+};
+use serde_json::{Map, Value, json};
+use std::collections::{HashMap, HashSet};
+
+/// What to write (if anything) and what to answer. A refusal writes nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    pub batch: Option<Batch>,
+    pub reply: Reply,
+    /// Messages leased to travel with the reply.
+    pub riding: Vec<Message>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    /// The timer as it is now, and how long this call stands by for it.
+    Timer {
+        timer: Timer,
+        stand_by: Option<Millis>,
+    },
+    Timers(Vec<Timer>),
+    Fired(Vec<Fired>),
+    /// How many messages a lease held.
+    Settled(usize),
+    Collected,
+    /// How many timers were stopped and reminders cancelled.
+    Closed {
+        stopped: usize,
+        cancelled: usize,
+    },
+    Scheduled(Vec<Scheduled>),
+    Reminder(Reminder),
+    Reminders(Vec<Reminder>),
+    /// How many reminders were cancelled.
+    Cleared(usize),
+}
+
+/// One reminder of a `schedule` call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scheduled {
+    pub id: ItemId,
+    pub due_at: Timestamp,
+    pub task: String,
+}
+
+/// A deadline that was acted on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fired {
+    pub id: ItemId,
+    pub due: Timestamp,
+}
+
+pub fn decide(
+    session: &SessionId,
+    state: &State,
+    call: &Call,
+    now: Timestamp,
+    limits: &Limits,
+) -> Result<Decision, Reject> {
+    // Settling a lease is about what was told, or was not: time must not take that away first.
+    if !matches!(call.command, Command::Fire { .. } | Command::CommitLease { .. } | Command::ReleaseLease { .. }) {
+        let overdue = state.overdue(now);
+        if !overdue.is_empty() {
+            return Err(Reject::Overdue(overdue));
+        }
+    }
+    let mut draft = Draft::new(session, state, now, limits);
+    let reply = match &call.command {
+        Command::Create { id, purpose, total, timeout, key } => {
+            draft.create(id, purpose, *total, *timeout, key.as_ref())?
+        }
+        Command::Continue { id, ask } => draft.continue_with(id, ask)?,
+        Command::Cancel { id, note } => {
+            draft.act(id, "timer.background", note, |timer| timer.cancel(note.clone(), now))?
+        }
+        Command::Pause { id, length, note } => {
+            draft.act(id, "timer.paused", note, |timer| timer.pause(*length, note.clone(), now))?
+        }
+        Command::Resume { id, note } => {
+            draft.act(id, "timer.resumed", note, |timer| timer.resume(note.clone(), now))?
+        }
+        Command::Stop { id, note } => draft.act(id, "timer.stopped", note, |timer| timer.stop(note.clone(), now))?,
+        Command::Read { id: Some(id) } => Reply::Timer { timer: draft.timer(id)?, stand_by: None },
+        Command::Read { id: None } => Reply::Timers(state.items.iter().filter_map(Item::as_timer).cloned().collect()),
+        Command::Return { id, since, slept } => draft.returned(id, *since, *slept)?,
+        Command::Fire { ids, standing } => draft.fire(ids, standing),
+        Command::Schedule { asks, key } => draft.schedule(asks, key.as_ref())?,
+        Command::ListReminders => Reply::Reminders(state.items.iter().filter_map(Item::as_reminder).cloned().collect()),
+        Command::CancelReminder { id } => {
+            let reminder = draft.reminder(id)?;
+            Reply::Reminder(draft.cancel_reminder(reminder, None)?)
+        }
+        Command::ClearReminders => draft.clear_reminders()?,
+        Command::Collect => Reply::Collected,
+        Command::CommitLease { lease, channel } => draft.commit_lease(lease, channel)?,
+        Command::ReleaseLease { lease } => draft.release_lease(lease)?,
+        Command::Close { note } => draft.close(note)?,
+    };
+    let riding = call.ride.as_ref().map(|ride| draft.take_along(ride)).unwrap_or_default();
+    Ok(Decision { batch: draft.finish(), reply, riding })
+}
+
+/// A decision in the making.
+struct Draft<'a> {
+    state: &'a State,
+    now: Timestamp,
+    limits: &'a Limits,
+    session: Session,
+    items: Vec<ItemWrite>,
+    messages: Vec<MessageWrite>,
+    history: Vec<HistoryEntry>,
+    tallies: Vec<Tally>,
+}
+
+impl<'a> Draft<'a> {
+    fn new(id: &SessionId, state: &'a State, now: Timestamp, limits: &'a Limits) -> Self {
+        Self {
+            state,
+            now,
+            limits,
+            session: state.session_or_new(id, now),
+            items: Vec::new(),
+            messages: Vec::new(),
+            history: Vec::new(),
+            tallies: Vec::new(),
+        }
+    }
+
+    /// A session nothing was written for stays as it is, or stays unmade.
+    fn finish(mut self) -> Option<Batch> {
+        if self.items.is_empty() && self.messages.is_empty() && self.history.is_empty() && self.tallies.is_empty() {
+            return None;
+        }
+        self.session.version += 1;
+        self.session.active_at = self.now;
+        Some(Batch {
+            expected: self.state.session.as_ref().map(|session| session.version),
+            session: self.session,
+            items: self.items,
+            messages: self.messages,
+            history: self.history,
+            tallies: self.tallies,
+        })
+    }
+
+    fn fire(&mut self, ids: &[ItemId], standing: &HashMap<ItemId, LeaseId>) -> Reply {
+        let mut fired = Vec::new();
+        let wanted: HashSet<&ItemId> = ids.iter().collect();
+        for item in self.state.items.iter().filter(|item| wanted.contains(item.id())) {
+            match item {
+                Item::Timer(timer) => self.fire_timer(timer, standing, &mut fired),
+                Item::Reminder(reminder) => self.fire_reminder(reminder, &mut fired),
+            }
+        }
+        Reply::Fired(fired)
+    }
+
+    fn close(&mut self, note: &Option<String>) -> Result<Reply, Reject> {
+        if self.state.session.is_none() {
+            return Err(Reject::UnknownSession(self.session.id.to_string()));
+        }
+        let why = match note {
+            Some(note) => format!("session closed: {note}"),
+            None => "session closed".to_owned(),
+        };
+        let (mut stopped, mut cancelled) = (0, 0);
+        for item in &self.state.items {
+            match item {
+                Item::Timer(timer) if timer.is_live() => {
+                    let (note, now) = (Some(why.clone()), self.now);
+                    self.act(&timer.id, "timer.stopped", &note, |timer| timer.stop(note.clone(), now))?;
+                    stopped += 1;
+                }
+                Item::Reminder(reminder) if reminder.is_live() => {
+                    self.cancel_reminder(reminder.clone(), Some(&why))?;
+                    cancelled += 1;
+                }
+                Item::Timer(_) | Item::Reminder(_) => {}
+            }
+        }
+        if self.session.state == SessionState::Open {
+            self.session.state = SessionState::Closed;
+            let data =
+                Map::from_iter([("stopped".to_owned(), json!(stopped)), ("cancelled".to_owned(), json!(cancelled))]);
+            let id = self.session.id.clone();
+            self.note(SubjectKind::Session, id.as_str(), "session.closed", data);
+        }
+        Ok(Reply::Closed { stopped, cancelled })
+    }
+
+    /// Something new begins in this session: it exists from now on, and a closed one is open again.
+    fn open(&mut self) {
+        let known = self.state.session.is_some();
+        if known && self.session.state == SessionState::Open {
+            return;
+        }
+        if !known {
+            self.count(tally::SESSIONS, 1);
+        }
+        self.session.state = SessionState::Open;
+        let id = self.session.id.clone();
+        self.note(SubjectKind::Session, id.as_str(), "session.opened", Map::new());
+    }
+
+    fn note(&mut self, kind: SubjectKind, subject: impl AsRef<str>, event: &'static str, data: Map<String, Value>) {
+        let data = if data.is_empty() { Value::Null } else { Value::Object(data) };
+        self.history.push(HistoryEntry {
+            at: self.now,
+            kind,
+            subject: subject.as_ref().into(),
+            event: event.into(),
+            data,
+        });
+    }
+
+    fn count(&mut self, name: &'static str, by: i64) {
+        if by != 0 {
+            self.tallies.push(Tally { name, by });
+        }
+    }
+}

@@ -31,6 +31,7 @@ pub struct Config {
     /// Ended timers, delivered messages and history are kept this long.
     pub retention: Length,
     pub limits: LimitsConfig,
+    pub gateway: GatewayConfig,
     pub stats: StatsConfig,
 }
 
@@ -38,10 +39,20 @@ pub struct Config {
 #[serde(default, deny_unknown_fields)]
 pub struct LimitsConfig {
     pub timers_per_session: u32,
+    pub reminders_per_session: u32,
     pub max_duration: Length,
     pub text_chars: usize,
     /// How long a delivery may take before its messages are free again.
     pub lease: Length,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GatewayConfig {
+    /// A reminder may be told this long before it is due.
+    pub due_window: Length,
+    /// Undelivered this long after it was due, a reminder is missed.
+    pub retention: Length,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -66,6 +77,7 @@ impl Default for Config {
             allow_remote: false,
             retention: Length(Millis::from_secs(7 * 24 * 3600)),
             limits: LimitsConfig::default(),
+            gateway: GatewayConfig::default(),
             stats: StatsConfig::default(),
         }
     }
@@ -76,10 +88,18 @@ impl Default for LimitsConfig {
         let limits = Limits::default();
         Self {
             timers_per_session: limits.live_timers_max,
+            reminders_per_session: limits.live_reminders_max,
             max_duration: Length(limits.duration_max),
             text_chars: limits.text_chars_max,
             lease: Length(limits.lease),
         }
+    }
+}
+
+impl Default for GatewayConfig {
+    fn default() -> Self {
+        let limits = Limits::default();
+        Self { due_window: Length(limits.due_window), retention: Length(limits.reminder_retention) }
     }
 }
 
@@ -121,9 +141,12 @@ const KEYS: &[(&str, Form)] = &[
     ("allow_remote", Form::Plain),
     ("retention", Form::Text),
     ("limits.timers_per_session", Form::Plain),
+    ("limits.reminders_per_session", Form::Plain),
     ("limits.max_duration", Form::Text),
     ("limits.text_chars", Form::Plain),
     ("limits.lease", Form::Text),
+    ("gateway.due_window", Form::Text),
+    ("gateway.retention", Form::Text),
     ("stats.poll_interval", Form::Text),
 ];
 
@@ -175,12 +198,18 @@ impl Config {
         if self.limits.timers_per_session == 0 {
             return value("limits.timers_per_session", "must be at least 1");
         }
+        if self.limits.reminders_per_session == 0 {
+            return value("limits.reminders_per_session", "must be at least 1");
+        }
         Ok(())
     }
 
     pub fn limits(&self) -> Limits {
         Limits {
             live_timers_max: self.limits.timers_per_session,
+            live_reminders_max: self.limits.reminders_per_session,
+            due_window: self.gateway.due_window.0,
+            reminder_retention: self.gateway.retention.0,
             duration_max: self.limits.max_duration.0,
             text_chars_max: self.limits.text_chars,
             lease: self.limits.lease.0,

@@ -5,6 +5,7 @@
 
 mod act;
 mod client;
+mod clock;
 mod config;
 mod inbox;
 mod ls;
@@ -76,6 +77,8 @@ enum Command {
     Pause(act::PauseArgs),
     /// Resume a paused timer early
     Resume(act::ActArgs),
+    /// Schedule, list and cancel reminders
+    Clock(clock::ClockArgs),
     /// Show a session's pending messages
     Inbox(inbox::InboxArgs),
     /// Look at the configuration
@@ -99,7 +102,7 @@ pub struct ServeArgs {
 
 #[derive(Args)]
 pub struct SessionArg {
-    /// The session the timer belongs to
+    /// The session it belongs to
     #[arg(long, short, env = "REVEILLE_SESSION", default_value = "cli")]
     session: String,
 }
@@ -156,6 +159,7 @@ fn ask(common: &Common, command: Command) -> Done {
             Command::Cancel(args) => act::run(common, &client, "cancel", args, None).await,
             Command::Resume(args) => act::run(common, &client, "resume", args, None).await,
             Command::Pause(args) => act::run(common, &client, "pause", args.act, Some(args.duration)).await,
+            Command::Clock(args) => clock::run(common, &client, args).await,
             Command::Inbox(args) => inbox::run(common, &client, args).await,
             Command::Serve(_) | Command::Config { .. } | Command::Completions { .. } => {
                 unreachable!("carried out without a server")

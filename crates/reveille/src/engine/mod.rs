@@ -17,7 +17,7 @@ use alive::watched;
 use delivery::Chore;
 use locks::Locks;
 use reveille_core::{
-    Batch, Call, Command, Decision, ItemId, LeaseId, Limits, Message, Millis, Needs, Reject, Reply, SessionId,
+    Batch, Call, Command, Decision, ItemId, Kind, LeaseId, Limits, Message, Millis, Needs, Reject, Reply, SessionId,
     Timestamp,
     command::{Ride, Select},
     decide, id,
@@ -85,7 +85,7 @@ pub enum EngineError {
     Store(#[from] StoreError),
     #[error("the session is changed by too many at once; try again")]
     Contended,
-    /// The id chosen for a new timer exists: choose another and ask again.
+    /// The id chosen for a new item exists: choose another and ask again.
     #[error("the id is taken")]
     IdTaken,
 }
@@ -178,7 +178,14 @@ impl Engine {
                     Box::pin(self.fire(ids)).await.map_err(|(error, _)| error)?;
                     continue;
                 }
-                Err(Reject::UnknownTimer { id, .. }) => return Err(Box::pin(self.unknown_timer(session, id)).await?),
+                Err(Reject::UnknownTimer { id, .. }) => {
+                    let live = Box::pin(self.live(session, Kind::Timer)).await?;
+                    return Err(Reject::UnknownTimer { id, live }.into());
+                }
+                Err(Reject::UnknownReminder { id, .. }) => {
+                    let live = Box::pin(self.live(session, Kind::Reminder)).await?;
+                    return Err(Reject::UnknownReminder { id, live }.into());
+                }
                 Err(reject) => return Err(reject.into()),
             };
             let Some(batch) = decision.batch.take() else {
@@ -218,11 +225,11 @@ impl Engine {
         self.broken.cancelled().await;
     }
 
-    async fn unknown_timer(&self, session: &SessionId, id: ItemId) -> Result<EngineError, EngineError> {
-        let needs = Needs { items: Select::Live, ..Needs::default() };
+    /// What the session has, to be named to somebody who asked for something else.
+    async fn live(&self, session: &SessionId, kind: Kind) -> Result<Vec<ItemId>, EngineError> {
+        let needs = Needs { items: Select::LiveOf(kind), ..Needs::default() };
         let state = self.store.load(session, needs).await?;
-        let live = state.items.iter().map(|item| item.id().clone()).collect();
-        Ok(Reject::UnknownTimer { id, live }.into())
+        Ok(state.items.iter().map(|item| item.id().clone()).collect())
     }
 
     /// Room for pending messages in the reply to come.
@@ -268,6 +275,10 @@ impl Engine {
 
     pub fn fresh_timer(&self) -> ItemId {
         ItemId::new(id::readable("timer", self.now(), rand::random()))
+    }
+
+    pub fn fresh_task(&self) -> ItemId {
+        ItemId::new(id::readable("task", self.now(), rand::random()))
     }
 
     pub fn fresh_lease(&self) -> LeaseId {

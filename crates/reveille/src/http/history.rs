@@ -19,7 +19,7 @@ const LIMIT_MAX: usize = 1000;
 pub struct HistoryParams {
     /// Only this session's.
     session: Option<String>,
-    /// Only what concerns this timer or message.
+    /// Only what concerns this timer, reminder or message.
     id: Option<String>,
     /// Only entries after this `seq`, oldest first.
     after: Option<i64>,
@@ -35,9 +35,9 @@ pub struct Entry {
     pub seq: i64,
     pub at: i64,
     pub session: String,
-    /// `timer`, `message` or `session`.
+    /// `timer`, `reminder`, `message` or `session`.
     pub kind: &'static str,
-    /// Of the timer or message; the session's name.
+    /// Of the timer, reminder or message; the session's name.
     pub id: String,
     #[schema(example = "timer.completed")]
     pub event: String,

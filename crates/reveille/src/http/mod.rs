@@ -9,6 +9,7 @@ mod history;
 mod inbox;
 mod problem;
 mod receipt;
+mod reminders;
 pub mod serve;
 mod sessions;
 mod stats;
@@ -50,6 +51,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(timers::read))
         .routes(routes!(timers::act))
         .routes(routes!(stop::stop))
+        .routes(routes!(reminders::list))
         .routes(routes!(sessions::list))
         .routes(routes!(sessions::read, sessions::close))
         .routes(routes!(inbox::read))

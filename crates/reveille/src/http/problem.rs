@@ -31,10 +31,14 @@ impl ApiError {
 
 fn status(reject: &Reject) -> StatusCode {
     match reject {
-        Reject::UnknownTimer { .. } | Reject::UnknownSession(_) => StatusCode::NOT_FOUND,
+        Reject::UnknownTimer { .. } | Reject::UnknownReminder { .. } | Reject::UnknownSession(_) => {
+            StatusCode::NOT_FOUND
+        }
         Reject::TimerEnded { .. }
         | Reject::NotPaused { .. }
         | Reject::TooManyTimers { .. }
+        | Reject::ReminderEnded { .. }
+        | Reject::TooManyReminders { .. }
         | Reject::UnknownLease { .. } => StatusCode::CONFLICT,
         Reject::RequestKeyReused { .. } => StatusCode::UNPROCESSABLE_ENTITY,
         Reject::ReasonAndMission
@@ -47,6 +51,9 @@ fn status(reject: &Reject) -> StatusCode {
         | Reject::ControlCharacters { .. }
         | Reject::MissionTakesNoReason { .. }
         | Reject::WaitingTakesNoMission { .. }
+        | Reject::InvalidDueAt { .. }
+        | Reject::DueTooOld { .. }
+        | Reject::DueTooFar { .. }
         | Reject::InvalidSession(_) => StatusCode::BAD_REQUEST,
         Reject::Overdue(_) => StatusCode::SERVICE_UNAVAILABLE,
     }

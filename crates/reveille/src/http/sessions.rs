@@ -5,7 +5,7 @@ use super::{
     body::{Params, Segments, session},
     problem::ApiError,
 };
-use crate::tools::{MessageView, Problem, SessionView, TimerView};
+use crate::tools::{MessageView, Problem, ReminderView, SessionView, TimerView};
 use axum::{Json, extract::State};
 use reveille_core::{Call, Command, Item, Needs, Reject, Reply, command::Select};
 use reveille_store::SessionFilter;
@@ -51,6 +51,8 @@ pub struct WholeSession {
     pub session: SessionView,
     /// The live timers and the latest ended ones.
     pub timers: Vec<TimerView>,
+    /// The pending reminders and the latest ended ones.
+    pub reminders: Vec<ReminderView>,
     /// Messages not yet delivered.
     pub inbox: Vec<MessageView>,
 }
@@ -69,6 +71,7 @@ pub async fn read(State(app): State<App>, Segments(name): Segments<String>) -> R
     Ok(Json(WholeSession {
         session: SessionView::of(found),
         timers: state.items.iter().filter_map(Item::as_timer).map(|timer| TimerView::of(timer, now)).collect(),
+        reminders: state.items.iter().filter_map(Item::as_reminder).map(ReminderView::of).collect(),
         inbox: state.inbox.iter().map(MessageView::of).collect(),
     }))
 }
@@ -78,9 +81,12 @@ pub struct Closed {
     pub session: String,
     /// Live timers that were stopped.
     pub stopped: usize,
+    /// Pending reminders that were cancelled.
+    pub cancelled: usize,
 }
 
-/// Close a session: its live timers are stopped, calls that stand by are released. A new timer opens it again.
+/// Close a session: its live timers are stopped, calls that stand by are released, its reminders are cancelled. A new
+/// timer or reminder opens it again.
 #[utoipa::path(delete, path = "/api/sessions/{session}", tag = "sessions", params(("session" = String, Path)), responses(
     (status = 200, body = Closed),
     (status = 404, body = Problem, content_type = "application/problem+json"),
@@ -89,7 +95,7 @@ pub async fn close(State(app): State<App>, Segments(name): Segments<String>) -> 
     let id = session(&name)?;
     let done = app.engine.execute(&id, Call::new(Command::Close { note: None })).await;
     match done.map_err(|error| ApiError::of(error, app.engine.now()))?.reply {
-        Reply::Closed { stopped } => Ok(Json(Closed { session: name, stopped })),
+        Reply::Closed { stopped, cancelled } => Ok(Json(Closed { session: name, stopped, cancelled })),
         _ => unreachable!("closing answers with what it closed"),
     }
 }

@@ -3,7 +3,7 @@
 use super::{App, problem::ApiError};
 use crate::tools::Seconds;
 use axum::{Json, extract::State};
-use reveille_core::{Millis, Status, batch::tally};
+use reveille_core::{Millis, Status, batch::tally, reminder};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -14,6 +14,7 @@ pub struct Stats {
     pub now: i64,
     pub started_at: i64,
     pub timers: TimerCounts,
+    pub reminders: ReminderCounts,
     pub sessions: i64,
     pub messages: MessageCounts,
     pub standby: StandbyFigures,
@@ -31,10 +32,23 @@ pub struct TimerCounts {
     pub stopped: i64,
 }
 
+/// The same for reminders; `scheduled` and `due` are the live states.
+#[derive(Serialize, ToSchema)]
+pub struct ReminderCounts {
+    pub created: i64,
+    pub scheduled: i64,
+    pub due: i64,
+    pub delivered: i64,
+    pub missed: i64,
+    pub cancelled: i64,
+}
+
 #[derive(Serialize, ToSchema)]
 pub struct MessageCounts {
     pub created: i64,
     pub delivered: i64,
+    /// Of reminders that were cancelled, replaced or missed.
+    pub withdrawn: i64,
     pub pending: i64,
 }
 
@@ -67,7 +81,9 @@ pub async fn read(State(app): State<App>) -> Result<Json<Stats>, ApiError> {
     let tallies = engine.store().tallies().await?;
     let count = |name: &str| tallies.get(name).copied().unwrap_or(0);
     let timers = |status: Status| count(tally::timers(status));
+    let reminders = |status: reminder::Status| count(tally::reminders(status));
     let (created, delivered) = (count(tally::MESSAGES_CREATED), count(tally::MESSAGES_DELIVERED));
+    let withdrawn = count(tally::MESSAGES_WITHDRAWN);
     let late = |share| engine.metrics.lateness(share);
     Ok(Json(Stats {
         server_id: engine.store().server_id().to_owned(),
@@ -82,8 +98,16 @@ pub async fn read(State(app): State<App>) -> Result<Json<Stats>, ApiError> {
             completed: timers(Status::Completed),
             stopped: timers(Status::Stopped),
         },
+        reminders: ReminderCounts {
+            created: count(tally::REMINDERS_CREATED),
+            scheduled: reminders(reminder::Status::Scheduled),
+            due: reminders(reminder::Status::Due),
+            delivered: reminders(reminder::Status::Delivered),
+            missed: reminders(reminder::Status::Missed),
+            cancelled: reminders(reminder::Status::Cancelled),
+        },
         sessions: count(tally::SESSIONS),
-        messages: MessageCounts { created, delivered, pending: created - delivered },
+        messages: MessageCounts { created, delivered, withdrawn, pending: created - delivered - withdrawn },
         standby: StandbyFigures {
             now: *engine.standing_by().borrow(),
             ended: count(tally::STANDBYS),

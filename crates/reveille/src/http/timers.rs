@@ -7,7 +7,7 @@ use super::{
 };
 use crate::tools::{Outcome, Problem, TimerResult, TimerView};
 use axum::{Json, extract::State, http::StatusCode};
-use reveille_core::{Call, Command, ItemId, Reject, Reply, SessionId, Status, duration, text};
+use reveille_core::{Call, Command, ItemId, Kind, Reject, Reply, SessionId, Status, duration, text};
 use reveille_store::{ItemFilter, Order};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -69,6 +69,7 @@ pub async fn list(State(app): State<App>, Params(params): Params<ListParams>) ->
         after: params.after,
         limit,
         id: None,
+        kind: Some(Kind::Timer),
     };
     let found = app.engine.store().items(filter).await?;
     let next = found.last().filter(|_| found.len() == limit && order == Order::Newest).map(|last| last.seq);

@@ -6,7 +6,7 @@ use super::{
     problem::ApiError,
     receipt::{ReceiptBody, Receipts},
 };
-use crate::tools::{Format, Problem, TimerResult, Tool, ToolCall, catalogue};
+use crate::tools::{Format, Problem, Tool, ToolBody, ToolCall, catalogue};
 use axum::{
     Extension,
     body::Body,
@@ -28,12 +28,12 @@ use utoipa::IntoParams;
     tag = "tools",
     params(
         ("session" = String, Path, description = "The conversation, named by the client"),
-        ("tool" = String, Path, description = "`timer`, `read_timer`, `stop_timer`, `cancel_timer`, `pause_timer` or `resume_timer`"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Repeating a creation with the same key makes no second timer"),
+        ("tool" = String, Path, description = "`timer`, `read_timer`, `stop_timer`, `cancel_timer`, `pause_timer`, `resume_timer` or `clock`"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Repeating a creation with the same key makes nothing a second time"),
     ),
     request_body(content = Object, description = "The tool's arguments, see `/api/tools`"),
     responses(
-        (status = 200, body = TimerResult, description = "`read_timer` without an id answers `timers` instead"),
+        (status = 200, body = ToolBody, description = "`read_timer` without an id answers `timers`, `clock` what its action did"),
         (status = "4XX", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", body = Problem, content_type = "application/problem+json"),
     )

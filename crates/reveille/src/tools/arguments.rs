@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 
 /// The arguments of one call, with the rules they are read by.
 pub struct Arguments<'a> {
-    fields: Map<String, Value>,
-    limits: &'a Limits,
+    pub(super) fields: Map<String, Value>,
+    pub(super) limits: &'a Limits,
 }
 
 /// What a `timer` call asks for.
@@ -70,7 +70,7 @@ impl<'a> Arguments<'a> {
         self.duration(field)?.ok_or(Reject::MissingArgument { field, hint })
     }
 
-    fn string(&self, field: &str) -> Result<Option<String>, Reject> {
+    pub(super) fn string(&self, field: &str) -> Result<Option<String>, Reject> {
         match self.fields.get(field) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.clone())),

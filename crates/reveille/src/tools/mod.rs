@@ -1,10 +1,13 @@
 //! The tools agents call, the same through every door: names, schemas, arguments, results.
 
 mod arguments;
+mod clock;
+mod reminders;
 mod run;
 mod schema;
 mod view;
 
+pub use reminders::{ClockResult, ReminderStatusName, ReminderView, ScheduledView};
 pub use run::{ToolBody, ToolCall, ToolReply};
 pub use schema::{Format, catalogue};
 pub use view::{MessageView, Outcome, Problem, Seconds, SessionView, TimerResult, TimerType, TimerView, TimersResult};
@@ -17,12 +20,20 @@ pub enum Tool {
     CancelTimer,
     PauseTimer,
     ResumeTimer,
+    Clock,
 }
 
 impl Tool {
     /// In the order in which every door lists them; it never changes, so that prompt caches hold.
-    pub const ALL: [Tool; 6] =
-        [Tool::Timer, Tool::ReadTimer, Tool::StopTimer, Tool::CancelTimer, Tool::PauseTimer, Tool::ResumeTimer];
+    pub const ALL: [Tool; 7] = [
+        Tool::Timer,
+        Tool::ReadTimer,
+        Tool::StopTimer,
+        Tool::CancelTimer,
+        Tool::PauseTimer,
+        Tool::ResumeTimer,
+        Tool::Clock,
+    ];
 
     pub const fn name(self) -> &'static str {
         match self {
@@ -32,6 +43,7 @@ impl Tool {
             Tool::CancelTimer => "cancel_timer",
             Tool::PauseTimer => "pause_timer",
             Tool::ResumeTimer => "resume_timer",
+            Tool::Clock => "clock",
         }
     }
 

@@ -1,7 +1,7 @@
 //! One tool call from beginning to end: arguments → command → (standing by) → result.
 
 use super::{
-    MessageView, Outcome, TimerResult, TimerView, TimersResult, Tool,
+    ClockResult, MessageView, Outcome, TimerResult, TimerView, TimersResult, Tool,
     arguments::{Arguments, TimerWish},
 };
 use crate::engine::{Delivery, Engine, EngineError, Outcome as Done, Released, Standing};
@@ -12,10 +12,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
+use utoipa::ToSchema;
 
 /// When a call stands by to the very end, the firing releases it; this much later it answers all the same.
 const FIRING_GRACE: Millis = Millis::from_secs(2);
-const IDS_TRIED_MAX: usize = 8;
+pub(super) const IDS_TRIED_MAX: usize = 8;
 /// Longest idempotency key, in bytes.
 const KEY_BYTES_MAX: usize = 200;
 
@@ -47,11 +48,12 @@ pub struct ToolReply {
     pub deliveries: Vec<Arc<Delivery>>,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum ToolBody {
     Timer(Box<TimerResult>),
     Timers(TimersResult),
+    Clock(Box<ClockResult>),
 }
 
 impl ToolCall<'_> {
@@ -59,18 +61,27 @@ impl ToolCall<'_> {
         let (engine, tool) = (self.engine.clone(), self.tool);
         let result = self.answer().await;
         match &result {
-            Ok((_, outcome)) => engine.metrics.tool(tool.name(), outcome.as_str()),
+            Ok((_, outcome)) => engine.metrics.tool(tool.name(), outcome),
             Err(EngineError::Reject(reject)) => engine.metrics.tool(tool.name(), reject.code()),
             Err(_) => engine.metrics.tool(tool.name(), "failed"),
         }
         result.map(|(reply, _)| reply)
     }
 
-    async fn answer(mut self) -> Result<(ToolReply, Outcome), EngineError> {
+    /// The reply and what it is counted as.
+    async fn answer(mut self) -> Result<(ToolReply, &'static str), EngineError> {
         let limits = self.engine.limits().clone();
         let arguments = Arguments::new(std::mem::take(&mut self.arguments), &limits)?;
+        let (reply, outcome) = match self.tool {
+            Tool::Clock => return Box::pin(self.clock(arguments.clock()?)).await,
+            Tool::Timer => self.timer(arguments.timer()?).await?,
+            _ => self.about_timer(&arguments).await?,
+        };
+        Ok((reply, outcome.as_str()))
+    }
+
+    async fn about_timer(self, arguments: &Arguments<'_>) -> Result<(ToolReply, Outcome), EngineError> {
         let command = match self.tool {
-            Tool::Timer => return self.timer(arguments.timer()?).await,
             Tool::ReadTimer => Command::Read { id: arguments.id()? },
             Tool::StopTimer => Command::Stop { id: arguments.required_id()?, note: arguments.text("reason")? },
             Tool::CancelTimer => Command::Cancel { id: arguments.required_id()?, note: arguments.text("reason")? },
@@ -80,6 +91,7 @@ impl ToolCall<'_> {
                 length: arguments.required_duration("pause_duration")?,
                 note: arguments.text("reason")?,
             },
+            Tool::Timer | Tool::Clock => unreachable!("answered before"),
         };
         let done = self.execute(command, true).await?;
         let outcome = match (self.tool, &done.reply) {
@@ -99,7 +111,7 @@ impl ToolCall<'_> {
                 self.begun(done, Begun { standing, bounded, complete: false }).await
             }
             TimerWish::Create { purpose, total, timeout } => {
-                let key = self.request_key(&purpose, total, timeout)?;
+                let key = self.request_key(|| json!([purpose, total, timeout]).to_string())?;
                 let at_once = matches!(purpose, Purpose::Mission(_));
                 for _ in 0..IDS_TRIED_MAX {
                     let id = self.engine.fresh_timer();
@@ -256,7 +268,7 @@ impl ToolCall<'_> {
         }
     }
 
-    async fn execute(&self, command: Command, with_messages: bool) -> Result<Done, EngineError> {
+    pub(super) async fn execute(&self, command: Command, with_messages: bool) -> Result<Done, EngineError> {
         let ride = with_messages.then(|| self.engine.ride());
         self.engine.execute(&self.session, Call { command, ride }).await
     }
@@ -287,19 +299,16 @@ impl ToolCall<'_> {
         ToolReply { body, deliveries: done.delivery.into_iter().collect() }
     }
 
-    fn request_key(
+    pub(super) fn request_key(
         &mut self,
-        purpose: &Purpose,
-        total: Millis,
-        timeout: Option<Millis>,
+        fingerprint: impl FnOnce() -> String,
     ) -> Result<Option<RequestKey>, EngineError> {
         let Some(key) = self.idempotency_key.take() else { return Ok(None) };
         if key.is_empty() || key.len() > KEY_BYTES_MAX {
             let why = format!("must have 1 to {KEY_BYTES_MAX} bytes");
             return Err(reveille_core::Reject::InvalidArgument { field: "Idempotency-Key".into(), why }.into());
         }
-        let fingerprint = json!([purpose, total, timeout]).to_string();
-        Ok(Some(RequestKey { key, fingerprint }))
+        Ok(Some(RequestKey { key, fingerprint: fingerprint() }))
     }
 }
 

@@ -30,6 +30,10 @@ impl Tool {
             }
             Tool::PauseTimer => "Freeze a timer for pause_duration; it resumes by itself.",
             Tool::ResumeTimer => "Resume a paused timer early.",
+            Tool::Clock => {
+                "Reminders for yourself at a time of day. schedule: each task is told to you when it is due, in the next \
+                 request or tool result of this session; end your turn, do not wait. Every result has `now`."
+            }
         }
     }
 
@@ -56,6 +60,25 @@ impl Tool {
             Tool::PauseTimer => (
                 json!({"timer_id": id, "pause_duration": duration("seconds or \"5m\""), "reason": why}),
                 &["timer_id", "pause_duration"],
+            ),
+            Tool::Clock => (
+                json!({
+                    "action": {"type": "string", "enum": ["schedule", "list", "cancel", "clear"]},
+                    "items": {"type": "array", "description": "schedule", "items": {
+                        "type": "object",
+                        "properties": {
+                            "task": {"type": "string", "description": "what to do then"},
+                            "dueAt": {"type": "string", "description": "ISO 8601 with offset: 2026-01-21T20:30:00-08:00"},
+                            "in": duration("instead of dueAt: seconds or \"10m\""),
+                            "tool": {"type": "string", "description": "tool you mean to call"},
+                            "arguments": {"type": "object"},
+                            "taskId": {"type": "string", "description": "replace this task"},
+                        },
+                        "required": ["task"],
+                    }},
+                    "taskId": {"type": "string", "description": "cancel"},
+                }),
+                &["action"],
             ),
         };
         json!({"type": "object", "properties": properties, "required": required})
@@ -84,6 +107,7 @@ pub fn catalogue(format: Format) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::{fs, path::Path};
 
     /// Schemas are paid for in every prompt of every agent.
     const CATALOGUE_BYTES_MAX: usize = 6000;
@@ -92,5 +116,17 @@ mod tests {
     fn the_catalogue_is_small() {
         let size = catalogue(Format::Mcp).to_string().len();
         assert!(size < CATALOGUE_BYTES_MAX, "{size} bytes");
+    }
+
+    /// Every changed byte makes every agent's cached prompt worthless once; it should be on purpose. `UPDATE=1` writes.
+    #[test]
+    fn the_catalogue_is_the_same_bytes_as_ever() {
+        let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../api/tools.json");
+        let text = format!("{}\n", catalogue(Format::Mcp));
+        assert_eq!(text, format!("{}\n", catalogue(Format::Mcp)));
+        if std::env::var_os("UPDATE").is_some() {
+            fs::write(&kept, &text).expect("the file can be written");
+        }
+        assert_eq!(fs::read_to_string(&kept).expect("the file is checked in"), text, "UPDATE=1 writes api/tools.json");
     }
 }

@@ -1,6 +1,7 @@
 //! What agents and people are shown: the fields of the original tools, in seconds and in milliseconds since 1970.
 
-use reveille_core::{Message, Millis, Purpose, Reject, Session, Status, Timer, Timestamp, timer::Phase};
+use super::ReminderView;
+use reveille_core::{Message, MessageKind, Millis, Purpose, Reject, Session, Status, Timer, Timestamp, timer::Phase};
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
@@ -173,7 +174,12 @@ pub struct MessageView {
     #[schema(example = "timer_completed")]
     pub kind: &'static str,
     pub text: String,
-    pub timer_id: String,
+    /// The timer it speaks of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timer_id: Option<String>,
+    /// The reminder it speaks of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<String>,
     pub created_at: i64,
     /// A channel is delivering it; free again then.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -182,11 +188,17 @@ pub struct MessageView {
 
 impl MessageView {
     pub fn of(message: &Message) -> Self {
+        let source = Some(message.source.to_string());
+        let (timer_id, task_id) = match message.kind {
+            MessageKind::TimerCompleted => (source, None),
+            MessageKind::ReminderDue => (None, source),
+        };
         Self {
             id: message.id.to_string(),
             kind: message.kind.as_str(),
             text: message.text.clone(),
-            timer_id: message.source.to_string(),
+            timer_id,
+            task_id,
             created_at: message.created_at.as_millis(),
             leased_until: message.lease.as_ref().map(|lease| lease.until.as_millis()),
         }
@@ -238,6 +250,12 @@ pub struct Problem {
     /// The session's live timers, when the id is not one of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live_timers: Option<Vec<String>>,
+    /// The final state, when the reminder has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<ReminderView>,
+    /// The session's pending reminders, when the id is not one of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub live_tasks: Option<Vec<String>>,
 }
 
 impl Problem {
@@ -250,6 +268,8 @@ impl Problem {
             code: code.to_owned(),
             timer: None,
             live_timers: None,
+            task: None,
+            live_tasks: None,
         }
     }
 
@@ -259,6 +279,10 @@ impl Problem {
             Reject::TimerEnded { timer, .. } => problem.timer = Some(TimerView::of(timer, now)),
             Reject::UnknownTimer { live, .. } => {
                 problem.live_timers = Some(live.iter().map(ToString::to_string).collect());
+            }
+            Reject::ReminderEnded { reminder, .. } => problem.task = Some(ReminderView::of(reminder)),
+            Reject::UnknownReminder { live, .. } => {
+                problem.live_tasks = Some(live.iter().map(ToString::to_string).collect());
             }
             _ => {}
         }
@@ -275,6 +299,8 @@ pub struct SessionView {
     pub created_at: i64,
     pub active_at: i64,
     pub live_timers: u32,
+    /// Pending reminders.
+    pub live_reminders: u32,
 }
 
 impl SessionView {
@@ -285,6 +311,7 @@ impl SessionView {
             created_at: session.created_at.as_millis(),
             active_at: session.active_at.as_millis(),
             live_timers: session.live_timers,
+            live_reminders: session.live_reminders,
         }
     }
 }

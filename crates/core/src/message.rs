@@ -82,12 +82,13 @@ impl Message {
     }
 
     pub fn reminder_due(reminder: &Reminder, now: Timestamp) -> Message {
+        // With the whole id, since a timer's may be the same but for its first word.
         let id = match reminder.revision {
-            0 => message_id(&reminder.id),
-            revision => format!("{}_{revision}", message_id(&reminder.id)).into(),
+            0 => format!("msg_{}", reminder.id),
+            revision => format!("msg_{}.{revision}", reminder.id),
         };
         Message {
-            id,
+            id: id.into(),
             kind: MessageKind::ReminderDue,
             text: reminder::text(reminder),
             source: reminder.id.clone(),

@@ -182,7 +182,7 @@ impl Reminder {
             id,
             content,
             due_at,
-            phase: Phase::Scheduled { tell_at: due_at.minus(limits.due_window) },
+            phase: scheduled(due_at, now, limits),
             created_at: now,
             updated_at: now,
             delivery_count: 0,
@@ -275,7 +275,7 @@ impl Reminder {
         self.content.arguments = arguments.or(self.content.arguments.take());
         self.due_at = due_at;
         self.revision += 1;
-        self.becomes(Phase::Scheduled { tell_at: due_at.minus(limits.due_window) }, now);
+        self.becomes(scheduled(due_at, now, limits), now);
         Ok(())
     }
 
@@ -307,6 +307,11 @@ impl Reminder {
         }
         Err(Reject::ReminderEnded { wish, reminder: Box::new(self.clone()) })
     }
+}
+
+/// What is due sooner than that is told at once, and is not late.
+fn scheduled(due_at: Timestamp, now: Timestamp, limits: &Limits) -> Phase {
+    Phase::Scheduled { tell_at: due_at.minus(limits.due_window).max(now) }
 }
 
 /// `[scheduled task:"TASK" tool=TOOL args=JSON dueAt=ISO]`. The task is quoted as JSON quotes it, so that no task can

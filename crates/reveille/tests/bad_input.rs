@@ -28,6 +28,7 @@ async fn everything(world: &World) -> Value {
     let stats = world.get("/api/stats").await;
     json!([
         world.timers().await,
+        world.get("/api/reminders").await,
         world.history().await,
         world.inbox("agent").await,
         world.get("/api/sessions").await,
@@ -103,7 +104,8 @@ async fn arguments_that_make_no_sense() {
         tool("pause_timer", json!({"pause_duration": 5}), 400, "missing_argument"),
         tool("resume_timer", json!({"timer_id": live}), 409, "not_paused"),
         tool("Timer", json!({}), 404, "unknown_tool"),
-        tool("clock", json!({}), 404, "unknown_tool"),
+        tool("clock", json!({}), 400, "missing_argument"),
+        tool("alarm", json!({}), 404, "unknown_tool"),
         tool("%F0%9F%99%82", json!({}), 404, "unknown_tool"),
     ];
     for (value, code) in [
@@ -176,6 +178,54 @@ async fn text_and_types_that_are_wrong() {
         cases.push(tool("timer", body.clone(), 400, "invalid_argument"));
         cases.push(tool("read_timer", body, 400, "invalid_argument"));
     }
+    all_refused(&world, cases).await;
+}
+
+#[tokio::test]
+async fn reminders_that_make_no_sense() {
+    let (world, live) = populated().await;
+    let task = "task_0000000000";
+    let item = |item: Value| json!({"action": "schedule", "items": [item]});
+    let good = json!({"task": "t", "in": 600});
+    let mut cases = vec![
+        tool("clock", json!({"action": "remind"}), 400, "invalid_argument"),
+        tool("clock", json!({"action": ["list"]}), 400, "invalid_argument"),
+        tool("clock", json!({"action": "schedule"}), 400, "missing_argument"),
+        tool("clock", json!({"action": "schedule", "items": []}), 400, "missing_argument"),
+        tool("clock", json!({"action": "schedule", "items": "soon"}), 400, "invalid_argument"),
+        tool("clock", json!({"action": "schedule", "items": [good, 7]}), 400, "invalid_argument"),
+        tool("clock", json!({"action": "schedule", "items": [good, {"task": "t"}]}), 400, "missing_argument"),
+        tool("clock", json!({"action": "schedule", "items": [good, {"taskId": task, "in": 9}]}), 404, "unknown_task"),
+        tool("clock", json!({"action": "schedule", "items": vec![good.clone(); 101]}), 400, "invalid_argument"),
+        tool("clock", json!({"action": "cancel"}), 400, "missing_argument"),
+        tool("clock", json!({"action": "cancel", "taskId": task}), 404, "unknown_task"),
+        tool("clock", json!({"action": "cancel", "taskId": live}), 404, "unknown_task"),
+        tool("clock", item(json!({"task": "t", "in": 9, "tool": "a b"})), 400, "invalid_argument"),
+        tool("clock", item(json!({"task": "t", "in": 9, "arguments": "x"})), 400, "invalid_argument"),
+        tool("clock", item(json!({"task": "a\u{0}", "in": 9})), 400, "control_characters"),
+        tool("clock", item(json!({"task": "长".repeat(4001), "in": 9})), 400, "text_too_long"),
+        ("GET", "/api/reminders?status=asleep".into(), Vec::new(), 400, "invalid_argument"),
+        ("GET", "/api/reminders?order=random".into(), Vec::new(), 400, "invalid_argument"),
+        ("GET", "/api/reminders?order=soonest&after=5".into(), Vec::new(), 400, "invalid_argument"),
+        ("GET", "/api/reminders?session=%00".into(), Vec::new(), 400, "invalid_session"),
+    ];
+    for (due, code) in [
+        (json!("2027-01-15T08:00:00"), "invalid_due_at"),
+        (json!("tomorrow"), "invalid_due_at"),
+        (json!(1_800_000_600), "invalid_due_at"),
+        (json!("2026-01-15T08:00:00Z"), "due_too_old"),
+        (json!("2027-01-15T07:39:00Z"), "due_too_old"),
+        (json!("2099-01-15T08:00:00Z"), "due_too_far"),
+        (json!("9998-12-31T23:59:59Z"), "due_too_far"),
+        (json!("0001-01-01T00:00:00Z"), "due_too_old"),
+        (json!("x".repeat(100_000)), "invalid_due_at"),
+    ] {
+        cases.push(tool("clock", item(json!({"task": "t", "dueAt": due})), 400, code));
+    }
+    for length in [json!(0), json!(-5), json!("NaN"), json!("soon"), json!(true)] {
+        cases.push(tool("clock", item(json!({"task": "t", "in": length})), 400, "invalid_duration"));
+    }
+    cases.push(tool("clock", item(json!({"task": "t", "in": "10000 days"})), 400, "duration_too_long"));
     all_refused(&world, cases).await;
 }
 

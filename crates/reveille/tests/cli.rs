@@ -124,6 +124,28 @@ async fn messages_are_shown_and_taken() {
 }
 
 #[tokio::test]
+async fn reminders_are_scheduled_listed_and_cancelled() {
+    let home = Home::default();
+    let _daemon = home.serve().await;
+    assert_eq!(home.run(&["clock", "ls"]).await.out, "No reminders.\n");
+    let made = home.run(&["clock", "schedule", "检查日志", "--in", "10m", "--tool", "exec", "--json"]).await;
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let id = text(&made.json()["scheduled"][0]["taskId"]);
+    let other = home.run(&["clock", "schedule", "x", "--at", "2099-01-01T00:00:00Z"]).await;
+    assert!(other.code == Some(1) && other.err.contains("[due_too_far]"), "{other:?}");
+    let listed = home.run(&["clock", "ls"]).await;
+    assert!(listed.out.contains(&id) && listed.out.contains("检查日志"), "{listed:?}");
+    let moved = home.run(&["clock", "schedule", "改", "--in", "20m", "--id", &id]).await;
+    assert!(moved.code == Some(0) && moved.out.contains(&id), "{moved:?}");
+    let cancelled = home.run(&["clock", "cancel", &id]).await;
+    assert_eq!((cancelled.code, cancelled.out), (Some(0), format!("{id} cancelled\n")));
+    assert_eq!(home.run(&["clock", "clear"]).await.out, "0 cancelled\n");
+    let ended = home.run(&["clock", "cancel", &id]).await;
+    assert!(ended.code == Some(1) && ended.err.contains("[task_ended]"), "{ended:?}");
+    assert_eq!(home.run(&["clock", "schedule", "when?"]).await.code, Some(2));
+}
+
+#[tokio::test]
 async fn without_a_server_the_answer_says_how_to_get_one() {
     let home = Home::default();
     for arguments in [

@@ -34,6 +34,7 @@ async fn the_server_serves_it_and_it_names_every_route() {
         ("/api/timers", &["get"]),
         ("/api/timers/{id}", &["get"]),
         ("/api/timers/{id}/{action}", &["post"]),
+        ("/api/reminders", &["get"]),
         ("/api/sessions", &["get"]),
         ("/api/sessions/{session}", &["get", "delete"]),
         ("/api/sessions/{session}/inbox", &["get"]),

@@ -8,8 +8,15 @@
 #[path = "../tests/drive/mod.rs"]
 mod drive;
 
-use drive::{cancel, close, collect, commit_lease, create, fire, iid, iids, mission, pause, resume, stop, wait};
-use reveille_core::{Call, Command, LeaseId, Millis, Purpose, RequestKey, Timestamp, timer::Continuation};
+use drive::{
+    cancel, cancel_reminder, close, collect, commit_lease, create, fire, iid, iids, mission, pause, put_off, remind,
+    resume, stop, wait,
+};
+use reveille_core::{
+    Call, Command, LeaseId, Millis, Purpose, RequestKey, Timestamp,
+    reminder::{Ask, Content, Due},
+    timer::Continuation,
+};
 use reveille_store::{SqliteStore, Store};
 use rusqlite::Connection;
 use std::{collections::HashMap, path::Path};
@@ -27,6 +34,7 @@ async fn main() {
     demo(&store).await;
     chat(&store).await;
     closed(&store).await;
+    reminders(&store).await;
     store.close().await;
     let neighbour = SqliteStore::open(&path, Some("srv_neighbour"), "").unwrap();
     run(&neighbour, "demo", wait("timer_running", "another server's", 60), 0).await;
@@ -108,6 +116,37 @@ async fn closed(store: &dyn Store) {
     run(store, "closed", stop("timer_cut_off"), 333).await;
     run(store, "closed", wait("timer_closed_with_it", "z", 600), 334).await;
     run(store, "closed", close(), 335).await;
+}
+
+/// Reminders in every state; one that was replaced, one with everything, two made under one key.
+async fn reminders(store: &dyn Store) {
+    let at = |seconds: i64| Timestamp::from_millis(START_MS + seconds * 1000);
+    let clock = "clock";
+    for (id, due) in [("task_delivered", 400), ("task_missed", 410), ("task_cancelled", 420), ("task_put_off", 430)] {
+        run(store, clock, remind(id, &format!("检查 {id}"), at(due)), 340).await;
+    }
+    run(store, clock, fire(&["task_delivered"]), 341).await;
+    call(store, clock, collect("lease_clock", 1), 342).await;
+    run(store, clock, commit_lease("lease_clock"), 343).await;
+    run(store, clock, fire(&["task_missed", "task_cancelled", "task_put_off"]), 380).await;
+    run(store, clock, cancel_reminder("task_cancelled"), 381).await;
+    run(store, clock, put_off("task_put_off", at(9000)), 382).await;
+    run(store, clock, fire(&["task_missed"]), 1610).await;
+    run(store, clock, remind("task_due", "due\n\"now\" 🔔", at(1620)), 1615).await;
+    call(store, clock, collect("lease_reminder", 1), 1616).await;
+    let arguments = serde_json::json!({"command": "make check", "轮": [1, 2.5, null]});
+    let content = Content {
+        task: "运行测试 🧪".into(),
+        tool: Some("exec_command".into()),
+        arguments: arguments.as_object().cloned(),
+    };
+    let plain = Content { task: "and then this".into(), tool: None, arguments: None };
+    let asks = vec![
+        Ask::New { id: iid("task_full"), due: Due::At(at(8000)), content },
+        Ask::New { id: iid("task_with_it"), due: Due::In(Millis::from_secs(7000)), content: plain },
+    ];
+    let key = Some(RequestKey { key: "schedule-1".into(), fingerprint: "print-2".into() });
+    run(store, clock, Command::Schedule { asks, key }, 1617).await;
 }
 
 /// One file without a log, as small as it goes, and in write-ahead mode as all of ours.

@@ -14,6 +14,8 @@ mod lists;
 mod load;
 #[path = "conformance/purge.rs"]
 mod purge;
+#[path = "conformance/reminders.rs"]
+mod reminders;
 #[path = "conformance/text.rs"]
 mod text;
 
@@ -53,6 +55,11 @@ macro_rules! backend {
                 commit::a_request_key_is_new_in_its_session
                 commit::a_refused_batch_harms_no_other_in_its_group
                 commit::what_is_delivered_stays_delivered
+                reminders::a_reminder_is_stored_told_and_delivered
+                reminders::what_a_lease_settles_is_loaded_with_it
+                reminders::a_withdrawn_message_is_gone_and_no_other
+                reminders::the_inbox_comes_with_what_depends_on_it
+                reminders::kinds_are_listed_and_loaded_apart
                 load::a_session_that_does_not_exist_is_empty
                 load::only_what_is_needed_is_loaded
                 load::items_by_id_come_in_the_order_asked_for

@@ -8,9 +8,10 @@ mod drive;
 use drive::{ALL, START_MS, every_item, iid, picture, purge_all, scratch, sid};
 use proptest::{prelude::*, sample::Index};
 use reveille_core::{
-    Batch, Call, Command, ItemId, LeaseId, Limits, Millis, Needs, Purpose, Reject, RequestKey, Status, Timestamp,
+    Batch, Call, Command, ItemId, Kind, LeaseId, Limits, Millis, Needs, Purpose, Reject, RequestKey, Timestamp,
     command::{Ride, Select},
     decide,
+    reminder::{Ask, Change, Content, Due},
     timer::Continuation,
 };
 use reveille_store::{
@@ -18,6 +19,7 @@ use reveille_store::{
 };
 use std::collections::HashMap;
 
+const STATUSES: [&str; 6] = ["running", "completed", "stopped", "scheduled", "due", "missed"];
 const SESSIONS: u8 = 3;
 const SLOTS: u8 = 10;
 const STEPS_MAX: usize = 80;
@@ -63,6 +65,10 @@ enum Wish {
     Resume { slot: u8 },
     Stop { slot: u8, note: Option<String> },
     Return { slot: u8, slept_ms: u64 },
+    Schedule { slot: u8, task: String, due_secs: i64, replaces: Option<u8>, key: Option<(u8, u8)> },
+    CancelReminder { slot: u8 },
+    ClearReminders,
+    ListReminders,
     Fire { standing: bool },
     Collect,
     CommitLease { lease: u8 },
@@ -112,6 +118,7 @@ fn text() -> impl Strategy<Value = String> {
 fn wish() -> impl Strategy<Value = Wish> {
     let slot = || 0..SLOTS;
     let key = proptest::option::weighted(0.3, (0..3u8, 0..2u8));
+    let key2 = key.clone();
     prop_oneof![
         6 => (slot(), any::<bool>(), text(), 1..120u64, key)
             .prop_map(|(slot, mission, text, secs, key)| Wish::Create { slot, mission, text, secs, key }),
@@ -122,6 +129,11 @@ fn wish() -> impl Strategy<Value = Wish> {
         1 => slot().prop_map(|slot| Wish::Resume { slot }),
         2 => (slot(), proptest::option::of(text())).prop_map(|(slot, note)| Wish::Stop { slot, note }),
         1 => (slot(), 0..100_000u64).prop_map(|(slot, slept_ms)| Wish::Return { slot, slept_ms }),
+        6 => (slot(), text(), -1300..1500i64, proptest::option::weighted(0.4, slot()), key2)
+            .prop_map(|(slot, task, due_secs, replaces, key)| Wish::Schedule { slot, task, due_secs, replaces, key }),
+        2 => slot().prop_map(|slot| Wish::CancelReminder { slot }),
+        1 => Just(Wish::ClearReminders),
+        1 => Just(Wish::ListReminders),
         4 => any::<bool>().prop_map(|standing| Wish::Fire { standing }),
         3 => Just(Wish::Collect),
         3 => (0..3u8).prop_map(|lease| Wish::CommitLease { lease }),
@@ -220,6 +232,11 @@ impl Pair {
         iid(&format!("timer_{slot}_{}", self.generation[usize::from(slot)]))
     }
 
+    /// The reminder of a slot, beside its timer.
+    fn task(&self, slot: u8) -> ItemId {
+        iid(&format!("task_{slot}_{}", self.generation[usize::from(slot)]))
+    }
+
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(self.now_ms)
     }
@@ -286,6 +303,18 @@ impl Pair {
                 let since = Timestamp::from_millis(self.now_ms - slept_ms as i64);
                 Command::Return { id: self.id(slot), since, slept: Millis::new(slept_ms) }
             }
+            Wish::Schedule { slot, task, due_secs, replaces, key } => {
+                let due = Due::At(Timestamp::from_millis(self.now_ms + due_secs * 1000));
+                let content = Content { task: task.clone(), tool: Some("exec".into()), arguments: None };
+                let mut asks = vec![Ask::New { id: self.task(slot), due, content }];
+                let change = Change { due: Some(due), task: Some(task), ..Change::default() };
+                asks.extend(replaces.map(|slot| Ask::Replace { id: self.task(slot), change }));
+                let key = key.map(|(key, print)| RequestKey { key: key_name(key), fingerprint: format!("c{print}") });
+                Command::Schedule { asks, key }
+            }
+            Wish::CancelReminder { slot } => Command::CancelReminder { id: self.task(slot) },
+            Wish::ClearReminders => Command::ClearReminders,
+            Wish::ListReminders => Command::ListReminders,
             Wish::Fire { standing } => {
                 let ids: Vec<_> = self.deadlines(ALL).await.into_iter().map(|(_, id)| id).collect();
                 let standing: HashMap<_, _> =
@@ -338,7 +367,8 @@ impl Pair {
         // Versions begin again with a session that is made again, so a decision must not outlive its session.
         self.held.clear();
         for slot in 0..SLOTS {
-            if self.memory.load_items(vec![self.id(slot)]).await.unwrap().is_empty() {
+            let ids = vec![self.id(slot), self.task(slot)];
+            if self.memory.load_items(ids).await.unwrap().is_empty() {
                 self.generation[usize::from(slot)] += 1;
             }
         }
@@ -355,12 +385,18 @@ impl Pair {
         match look {
             Look::Deadlines { limit } => drop(self.deadlines(*limit).await),
             Look::LoadItems { slots } => {
-                let ids: Vec<_> = slots.iter().map(|slot| self.id(*slot)).collect();
+                let ids: Vec<_> = slots.iter().flat_map(|slot| [self.id(*slot), self.task(*slot)]).collect();
                 let memory = self.memory.load_items(ids.clone()).await.unwrap();
                 assert_eq!(self.sqlite.load_items(ids).await.unwrap(), memory, "{look:?}");
             }
             Look::Load { session, slots, key } => {
-                let items = Select::Ids(slots.iter().map(|slot| self.id(*slot)).collect());
+                let items = match slots.first() {
+                    Some(0) => Select::LiveOf(Kind::Reminder),
+                    Some(1) => Select::RecentOf(Kind::Reminder),
+                    Some(2) => Select::RecentOf(Kind::Timer),
+                    Some(3) => Select::SettledBy(lease_id(*key)),
+                    _ => Select::Ids(slots.iter().flat_map(|slot| [self.id(*slot), self.task(*slot)]).collect()),
+                };
                 let needs = Needs { items, inbox: true, key: Some(key_name(*key)) };
                 let session = sid(&session_name(*session));
                 let memory = self.memory.load(&session, needs.clone()).await.unwrap();
@@ -383,8 +419,9 @@ impl Pair {
                 let numbers = store.items(every_item()).await.unwrap().iter().map(|found| found.seq).collect();
                 let filter = ItemFilter {
                     id: slot.map(|slot| self.id(slot).to_string()),
+                    kind: [None, Some(Kind::Timer), Some(Kind::Reminder)][*limit % 3],
                     session: session.map(|session| sid(&session_name(session))),
-                    statuses: statuses.iter().map(|index| index.get(&Status::ALL).as_str().to_owned()).collect(),
+                    statuses: statuses.iter().map(|index| (*index.get(&STATUSES)).to_owned()).collect(),
                     order: if *soonest { Order::Soonest } else { Order::Newest },
                     after: cursor(numbers, after).filter(|_| !soonest),
                     limit: *limit,

@@ -6,7 +6,10 @@
 mod drive;
 
 use drive::{ALL, call, cancel, collect, commit_lease, every_item, fire, iid, loaded, purge_all, resume, run, sid};
-use reveille_core::{Item, Message, Millis, Needs, Purpose, RequestKey, Session, Timestamp, command::Select};
+use reveille_core::{
+    Item, Message, Millis, Needs, Purpose, Reminder, RequestKey, Session, Timer, Timestamp, command::Select,
+    reminder::Content,
+};
 use reveille_store::{HistoryFilter, ItemFilter, Order, SessionFilter, SqliteStore, Store};
 use std::{fs, path::Path};
 
@@ -69,6 +72,9 @@ async fn the_keys_and_deadlines_of_the_first_format_still_count() {
     let (item, key) = store.load(&sid("demo"), needs).await.unwrap().keyed.unwrap();
     assert_eq!(item.id().as_str(), "timer_mission");
     assert_eq!(key, RequestKey { key: "create-1".into(), fingerprint: "print-1".into() });
+    let needs = Needs { key: Some("schedule-1".into()), ..Needs::default() };
+    let (item, _) = store.load(&sid("clock"), needs).await.unwrap().keyed.unwrap();
+    assert_eq!((item.id().as_str(), item.as_reminder().unwrap().answered.len()), ("task_full", 2));
     let deadlines: Vec<(i64, String)> = store
         .deadlines(ALL)
         .await
@@ -78,11 +84,15 @@ async fn the_keys_and_deadlines_of_the_first_format_still_count() {
         .collect();
     let expected = [
         (1015, "timer_resumed"),
+        (2820, "task_due"),
         (3600, "timer_running"),
         (4037, "timer_pause_over"),
         (5403, "timer_mission"),
         (6020, "timer_paused"),
         (7201, "timer_background"),
+        (7940, "task_full"),
+        (8557, "task_with_it"),
+        (8940, "task_put_off"),
         (9013, "timer_paused_background"),
         (86_710, "timer_chat"),
     ];
@@ -118,7 +128,8 @@ async fn a_file_of_the_first_format_can_be_gone_on_with() {
 
     purge_all(&store, at(500), ALL).await;
     let live = store.items(every_item()).await.unwrap().len();
-    assert_eq!(live, 6 + 1 + 1 + 1, "the live ones of three sessions and the one that has just ended");
+    let reminders = 4 + 1;
+    assert_eq!(live, 6 + 1 + 1 + 1 + reminders, "the live ones and those that have just ended");
 }
 
 // Everything a store shows, as text.
@@ -153,12 +164,38 @@ async fn described(store: &dyn Store) -> String {
 fn describe_session(session: &Session) -> String {
     let (name, state) = (quoted(session.id.as_str()), session.state.as_str());
     let (created, active) = (offset(session.created_at), offset(session.active_at));
-    let (version, live, pending) = (session.version, session.live_timers, session.pending_messages);
+    let (version, pending) = (session.version, session.pending_messages);
+    let live = format!("{}+{}", session.live_timers, session.live_reminders);
     format!("session {name} version {version} {state} created {created} active {active} live {live} pending {pending}")
 }
 
 fn describe_item(item: &Item) -> String {
-    let timer = item.as_timer().unwrap();
+    match item {
+        Item::Timer(timer) => describe_timer(item, timer),
+        Item::Reminder(reminder) => describe_reminder(item, reminder),
+    }
+}
+
+fn describe_reminder(item: &Item, reminder: &Reminder) -> String {
+    let Content { task, tool, arguments } = &reminder.content;
+    let (kind, id, status, task) = (item.kind().as_str(), &reminder.id, item.status(), quoted(task));
+    let what = format!("{task} tool {tool:?} arguments {}", serde_json::json!(arguments));
+    let times = format!(
+        "at {} due {} ended {} delivered {} times {}",
+        offset(reminder.due_at),
+        reminder.due().map_or("-".into(), offset),
+        reminder.ended_at().map_or("-".into(), offset),
+        reminder.delivered_at().map_or("-".into(), offset),
+        reminder.delivery_count,
+    );
+    let (created, updated) = (offset(reminder.created_at), offset(reminder.updated_at));
+    let answered: Vec<String> =
+        reminder.answered.iter().map(|made| format!("{} {}", made.id, offset(made.due_at))).collect();
+    let revision = reminder.revision;
+    format!("{kind} {id} {status} {what} {times} created {created} updated {updated} revision {revision} {answered:?}")
+}
+
+fn describe_timer(item: &Item, timer: &Timer) -> String {
     let purpose = match &timer.purpose {
         Purpose::Waiting(reason) => format!("waiting {}", quoted(reason)),
         Purpose::Mission(mission) => format!("mission {}", quoted(mission)),
@@ -189,7 +226,8 @@ fn describe_message(message: &Message) -> String {
     };
     let (id, kind, source) = (&message.id, message.kind.as_str(), &message.source);
     let (created, text) = (offset(message.created_at), quoted(&message.text));
-    format!("message {id} {kind} of {source} created {created} lease {lease} text {text}")
+    let expires = message.expires_at.map_or("-".into(), offset);
+    format!("message {id} {kind} of {source} created {created} expires {expires} lease {lease} text {text}")
 }
 
 fn offset(time: Timestamp) -> String {

@@ -7,6 +7,7 @@ use reveille_core::{
     Session, SessionId, Timestamp,
     command::{Ride, Select, State},
     decide,
+    reminder::{Ask, Change, Content, Due},
 };
 use reveille_store::{
     CommitError, Committed, Found, HistoryFilter, ItemFilter, Order, Recorded, SessionFilter, Store, StoreError,
@@ -62,6 +63,21 @@ pub fn create(id: &str, purpose: Purpose, seconds: u64, key: Option<RequestKey>)
 pub fn keyed(id: &str, key: &str, fingerprint: &str, seconds: u64) -> Command {
     let key = RequestKey { key: key.into(), fingerprint: fingerprint.into() };
     create(id, Purpose::Waiting("keyed".into()), seconds, Some(key))
+}
+
+/// A reminder due at this instant.
+pub fn remind(id: &str, task: &str, due: Timestamp) -> Command {
+    let content = Content { task: task.into(), tool: None, arguments: None };
+    Command::Schedule { asks: vec![Ask::New { id: iid(id), due: Due::At(due), content }], key: None }
+}
+
+pub fn put_off(id: &str, due: Timestamp) -> Command {
+    let change = Change { due: Some(Due::At(due)), ..Change::default() };
+    Command::Schedule { asks: vec![Ask::Replace { id: iid(id), change }], key: None }
+}
+
+pub fn cancel_reminder(id: &str) -> Command {
+    Command::CancelReminder { id: iid(id) }
 }
 
 pub fn stop(id: &str) -> Command {

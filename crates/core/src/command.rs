@@ -2,7 +2,7 @@
 
 use crate::{
     batch::RequestKey,
-    id::{ItemId, LeaseId, SessionId},
+    id::{ItemId, LeaseId, SessionId, TaskId},
     item::{Item, Kind},
     message::Message,
     reminder::Ask,
@@ -35,10 +35,23 @@ pub enum Command {
         total: Millis,
         timeout: Option<Millis>,
         key: Option<RequestKey>,
+        /// The call stands by as a task of this name.
+        task: Option<TaskId>,
     },
     Continue {
         id: ItemId,
         ask: Continuation,
+        task: Option<TaskId>,
+    },
+    /// How a task stands. If it ended with the timer's end, the right to tell that is given along.
+    ReadTask {
+        timer: ItemId,
+        task: TaskId,
+    },
+    /// Ends the task and its stand-by, never the timer.
+    CancelTask {
+        timer: ItemId,
+        task: TaskId,
     },
     Cancel {
         id: ItemId,
@@ -143,7 +156,9 @@ impl Call {
             | Command::Resume { id, .. }
             | Command::Stop { id, .. }
             | Command::Return { id, .. }
-            | Command::Read { id: Some(id) } => (one(id), None),
+            | Command::Read { id: Some(id) }
+            | Command::ReadTask { timer: id, .. }
+            | Command::CancelTask { timer: id, .. } => (one(id), None),
             Command::Fire { ids, .. } => (Select::Ids(ids.clone()), None),
             Command::Read { id: None } => (Select::RecentOf(Kind::Timer), None),
             Command::Close { .. } => (Select::Live, None),
@@ -159,7 +174,8 @@ impl Call {
         // Whatever may withdraw a message or settle it has to see it.
         let touches_inbox = match &self.command {
             Command::Schedule { .. } => items != Select::None,
-            Command::CancelReminder { .. }
+            Command::ReadTask { .. }
+            | Command::CancelReminder { .. }
             | Command::ClearReminders
             | Command::Close { .. }
             | Command::Fire { .. }

@@ -57,6 +57,20 @@ name!(
     LeaseId
 );
 
+name!(
+    /// The secret part of a task's name; see [`crate::task::external`].
+    TaskId
+);
+
+impl TaskId {
+    /// From 128 random bits; nobody who was not told it can name it.
+    pub fn secret(random: u128) -> Self {
+        const CHARACTERS: u32 = 128_u32.div_ceil(5);
+        let character = |place: u32| char::from(ALPHABET[(random >> (place * 5) & 31) as usize]);
+        Self::new((0..CHARACTERS).rev().map(character).collect::<String>())
+    }
+}
+
 impl SessionId {
     /// A name as a client sent it.
     pub fn parse(text: &str) -> Result<Self, Reject> {

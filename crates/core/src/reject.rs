@@ -3,6 +3,7 @@
 use crate::{
     id::{ItemId, LeaseId},
     reminder::Reminder,
+    task::TaskOutcome,
     text::shown,
     time::{Millis, Timestamp},
     timer::{Status, Timer},
@@ -67,6 +68,12 @@ pub enum Reject {
          Cancel some that are no longer needed (clock with action cancel), then try again"
     )]
     TooManyReminders { live: u32, asked: u32, max: u32 },
+    #[error("timer '{timer}' has no such task: it was never begun, or is long over. Read the timer instead")]
+    UnknownTask { timer: ItemId },
+    #[error("this task has ended ({}) at {}", outcome.as_str(), at.to_iso())]
+    TaskEnded { at: Timestamp, outcome: TaskOutcome },
+    #[error("timer '{id}' already has {max} open tasks; cancel one, or read the timer instead")]
+    TooManyTasks { id: ItemId, max: usize },
     #[error(
         "lease '{lease}' holds nothing: it expired, or was already committed or released. Lease again to see what is pending"
     )]
@@ -105,9 +112,12 @@ impl Reject {
             Reject::InvalidDueAt { .. } => "invalid_due_at",
             Reject::DueTooOld { .. } => "due_too_old",
             Reject::DueTooFar { .. } => "due_too_far",
-            Reject::UnknownReminder { .. } => "unknown_task",
-            Reject::ReminderEnded { .. } => "task_ended",
-            Reject::TooManyReminders { .. } => "too_many_tasks",
+            Reject::UnknownReminder { .. } => "unknown_reminder",
+            Reject::ReminderEnded { .. } => "reminder_ended",
+            Reject::TooManyReminders { .. } => "too_many_reminders",
+            Reject::UnknownTask { .. } => "unknown_task",
+            Reject::TaskEnded { .. } => "task_ended",
+            Reject::TooManyTasks { .. } => "too_many_tasks",
             Reject::UnknownLease { .. } => "unknown_lease",
             Reject::RequestKeyReused { .. } => "idempotency_key_reused",
             Reject::InvalidSession(_) => "invalid_session",

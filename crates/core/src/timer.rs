@@ -7,8 +7,9 @@
 //! Callers settle a timer ([`Timer::settle`]) before they act on it; `decide` refuses to do otherwise.
 
 use crate::{
-    id::ItemId,
+    id::{ItemId, LeaseId, TaskId},
     reject::Reject,
+    task::{self, Task, TaskOutcome},
     time::{Millis, Timestamp},
 };
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,9 @@ pub struct Timer {
     /// The call that stands by, if one does. A call lost in a crash leaves one whose `until` simply passes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standby: Option<StandBy>,
+    /// Stand-bys that outlive their connections, in the order they began.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<Task>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -142,6 +146,7 @@ impl Timer {
             created_at: now,
             last_check_at: now,
             standby: stand_by.map(|length| StandBy { since: now, until: now.plus(length) }),
+            tasks: Vec::new(),
         };
         (timer, stand_by)
     }
@@ -204,6 +209,7 @@ impl Timer {
         {
             self.phase = Phase::Completed { at: now };
             self.standby = None;
+            task::complete(&mut self.tasks, due, now);
             done.push(Settled::TimeUp { due });
         }
         done
@@ -212,6 +218,7 @@ impl Timer {
     /// `timer` with an id. Answers how long this call stands by, if it does.
     pub fn continue_with(&mut self, ask: Continuation, now: Timestamp) -> Result<Option<Millis>, Reject> {
         self.must_be_live("continue")?;
+        task::settle(&mut self.tasks, now);
         match (&mut self.purpose, ask.reason, &ask.mission) {
             (_, Some(_), Some(_)) => return Err(Reject::ReasonAndMission),
             (Purpose::Mission(_), Some(_), None) => return Err(Reject::MissionTakesNoReason { id: self.id.clone() }),
@@ -254,6 +261,7 @@ impl Timer {
             Phase::Running { background, .. } | Phase::Paused { background, .. } => *background = true,
             Phase::Completed { .. } | Phase::Stopped { .. } => unreachable!("checked to be live"),
         }
+        self.released(TaskOutcome::Background, now);
         self.acted(note, now);
         Ok(())
     }
@@ -263,6 +271,7 @@ impl Timer {
         let background =
             matches!(self.phase, Phase::Running { background: true, .. } | Phase::Paused { background: true, .. });
         self.phase = Phase::Paused { remaining: self.remaining(now), until: now.plus(length), background };
+        self.released(TaskOutcome::Paused, now);
         self.acted(note, now);
         Ok(())
     }
@@ -272,6 +281,7 @@ impl Timer {
         let Phase::Paused { remaining, background, .. } = self.phase else {
             return Err(Reject::NotPaused { id: self.id.clone(), status: self.status() });
         };
+        task::settle(&mut self.tasks, now);
         self.phase = Phase::Running { due: now.plus(remaining), background };
         self.acted(note, now);
         Ok(())
@@ -280,14 +290,67 @@ impl Timer {
     pub fn stop(&mut self, note: Option<String>, now: Timestamp) -> Result<(), Reject> {
         self.must_be_live("stop")?;
         self.phase = Phase::Stopped { at: now, remaining: self.remaining(now) };
+        task::end(&mut self.tasks, TaskOutcome::Stopped, now);
         self.acted(note, now);
         Ok(())
     }
 
     /// The call that stood by since then came back. Another one may have begun meanwhile.
     pub fn returned(&mut self, since: Timestamp, now: Timestamp) {
+        task::settle(&mut self.tasks, now);
         self.last_check_at = now;
         self.standby = self.standby.filter(|standby| standby.since != since);
+    }
+
+    /// A task begins with the call that stands by for `stand_by`. Whether one has: a call that answers at once needs none.
+    pub fn begin_task(&mut self, id: TaskId, stand_by: Option<Millis>, now: Timestamp) -> Result<bool, Reject> {
+        let mission = matches!(self.purpose, Purpose::Mission(_));
+        if !self.is_live() || (stand_by.is_none() && !mission) {
+            return Ok(false);
+        }
+        if !task::make_room(&mut self.tasks, now) {
+            return Err(Reject::TooManyTasks { id: self.id.clone(), max: task::TASKS_MAX });
+        }
+        let until = stand_by.map(|length| now.plus(length));
+        self.tasks.push(Task { id, since: now, until, end: None });
+        Ok(true)
+    }
+
+    /// Ends a task and its stand-by; the timer goes on.
+    pub fn cancel_task(&mut self, id: &TaskId, now: Timestamp) -> Result<(), Reject> {
+        let task = self.task(id, now)?;
+        if let Some(end) = task.end {
+            return Err(Reject::TaskEnded { at: end.at, outcome: end.outcome });
+        }
+        task::cancel(&mut self.tasks, id, now);
+        self.returned(task.since, now);
+        Ok(())
+    }
+
+    /// A task as it is at `now`.
+    pub fn task(&self, id: &TaskId, now: Timestamp) -> Result<Task, Reject> {
+        let task = self.tasks.iter().find(|task| task.id == *id).cloned();
+        task.map(|task| task.settled(now)).ok_or_else(|| Reject::UnknownTask { timer: self.id.clone() })
+    }
+
+    /// The timer has just completed: the lease under which a task tells it, if one was open. The latest one, since the
+    /// clients of earlier ones may be gone.
+    pub fn lease_to_task(&mut self) -> Option<LeaseId> {
+        let completed = |task: &&mut Task| task.end.as_ref().is_some_and(|end| end.outcome == TaskOutcome::Completed);
+        let task = self.tasks.iter_mut().rev().find(completed)?;
+        let lease = task.lease();
+        if let Some(end) = &mut task.end {
+            end.lease = Some(lease.clone());
+        }
+        Some(lease)
+    }
+
+    /// Those who wait are sent away. A mission's task waits on: it is woken by the end alone.
+    fn released(&mut self, outcome: TaskOutcome, now: Timestamp) {
+        match self.purpose {
+            Purpose::Waiting(_) => task::end(&mut self.tasks, outcome, now),
+            Purpose::Mission(_) => task::settle(&mut self.tasks, now),
+        }
     }
 
     fn acted(&mut self, note: Option<String>, now: Timestamp) {

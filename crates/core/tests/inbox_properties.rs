@@ -56,7 +56,14 @@ fn messages_ride_along_with_any_reply() {
     let rides = [
         Command::Read { id: None },
         Command::Read { id: Some(known) },
-        Command::Create { id: new.clone(), purpose: waiting("x"), total: secs(99), timeout: None, key: None },
+        Command::Create {
+            id: new.clone(),
+            purpose: waiting("x"),
+            total: secs(99),
+            timeout: None,
+            key: None,
+            task: None,
+        },
         Command::Cancel { id: new, note: None },
         Command::Collect,
         Command::Close { note: None },

@@ -89,7 +89,7 @@ fn play(ledger: &mut Ledger, observer: &mut Observer, op: &Op) {
             match answer.map_err(|refused| refused.code()) {
                 Ok(_) => assert!(due + KEPT > 0),
                 Err("due_too_old") => assert!(due + KEPT <= 0),
-                Err(code) => assert_eq!((code, live >= 6), ("too_many_tasks", true)),
+                Err(code) => assert_eq!((code, live >= 6), ("too_many_reminders", true)),
             }
         }
         Op::Replace { which, due } => {

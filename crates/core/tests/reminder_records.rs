@@ -101,11 +101,11 @@ fn refusals_say_what_to_do() {
     let live = Reject::UnknownReminder { id: unknown.clone(), live: vec![id, ItemId::new("task_b")] };
     assert!(live.to_string().ends_with("task_b"), "{live}");
     let change = Change { task: Some("y".into()), ..Change::default() };
-    assert_eq!(code(ledger.schedule(vec![Ask::Replace { id: unknown.clone(), change }], None)), "unknown_task");
-    assert_eq!(code(ledger.cancel_reminder(&unknown)), "unknown_task");
+    assert_eq!(code(ledger.schedule(vec![Ask::Replace { id: unknown.clone(), change }], None)), "unknown_reminder");
+    assert_eq!(code(ledger.cancel_reminder(&unknown)), "unknown_reminder");
     // A timer is no reminder, and a reminder no timer.
     let timer = ledger.create(ledger::waiting("x"), secs(60), None);
-    assert_eq!(code(ledger.cancel_reminder(&timer)), "unknown_task");
+    assert_eq!(code(ledger.cancel_reminder(&timer)), "unknown_reminder");
     let task = ledger.remind("x", 1000);
     assert_eq!(code(ledger.stop(&task, "")), "unknown_timer");
     let old = Ask::New { id: ledger.new_task(), due: Due::At(at(-9000)), content: content("x") };
@@ -129,10 +129,10 @@ fn a_schedule_is_written_whole_or_not_at_all() {
     };
     let soon = Due::In(secs(600));
     let bad: Vec<(Vec<Ask>, &str)> = vec![
-        (vec![new(&mut ledger, "a", soon), replace(&ItemId::new("task_none"), 2000)], "unknown_task"),
+        (vec![new(&mut ledger, "a", soon), replace(&ItemId::new("task_none"), 2000)], "unknown_reminder"),
         (vec![new(&mut ledger, "a", soon), new(&mut ledger, "b", Due::At(at(-5000)))], "due_too_old"),
         (vec![replace(&kept, 2000), replace(&kept, 3000)], "invalid_argument"),
-        ((0..100).map(|_| new(&mut ledger, "a", soon)).collect(), "too_many_tasks"),
+        ((0..100).map(|_| new(&mut ledger, "a", soon)).collect(), "too_many_reminders"),
     ];
     for (asks, expected) in bad {
         assert_eq!(code(ledger.schedule(asks, None)), expected);

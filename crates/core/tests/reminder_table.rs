@@ -109,7 +109,7 @@ fn outcome(stage: Stage, wish: Wish) -> String {
 fn every_state_answers_every_wish_as_the_table_says() {
     use {Stage as S, Wish as W};
     let wishes = [W::Replace, W::Cancel, W::Clear, W::Told, W::Delivered, W::Released, W::RetentionOver, W::Close];
-    let (ended, free, none) = ("! task_ended", "! unknown_lease", "! unknown_session");
+    let (ended, free, none) = ("! reminder_ended", "! unknown_lease", "! unknown_session");
     #[rustfmt::skip]
     let table = [
         (S::Scheduled, ["scheduled",   "cancelled",   "cancelled",   "due +", free,        free,  "missed",    "cancelled"]),
@@ -219,7 +219,7 @@ fn wishes_wait_until_time_has_acted() {
         let refused = ledger.decide(&Call::new(command.clone())).expect_err("the deadline has passed");
         assert_eq!(refused, Reject::Overdue(vec![id.clone()]), "{command:?}");
     }
-    assert_eq!(code(ledger.cancel_reminder(&id)), "task_ended");
+    assert_eq!(code(ledger.cancel_reminder(&id)), "reminder_ended");
 }
 
 #[test]

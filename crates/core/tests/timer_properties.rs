@@ -133,7 +133,14 @@ fn play(ledger: &mut Ledger, op: &Op) -> Answer {
                 RequestKey { key: format!("key-{key}"), fingerprint }
             });
             let id = ledger.new_id();
-            Command::Create { id, purpose, total: Millis::new(total), timeout: timeout.map(Millis::new), key }
+            Command::Create {
+                id,
+                purpose,
+                total: Millis::new(total),
+                timeout: timeout.map(Millis::new),
+                key,
+                task: None,
+            }
         }
         Op::Continue { which, total, timeout, reason, mission } => Command::Continue {
             id: id(which),
@@ -143,6 +150,7 @@ fn play(ledger: &mut Ledger, op: &Op) -> Answer {
                 reason: text(reason),
                 mission: text(mission),
             },
+            task: None,
         },
         Op::Cancel(which) => Command::Cancel { id: id(which), note },
         Op::Pause(which, length) => Command::Pause { id: id(which), length: Millis::new(length), note },

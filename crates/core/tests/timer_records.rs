@@ -343,6 +343,7 @@ fn timers_stored_by_the_first_version_are_still_read() {
         created_at: Timestamp::from_millis(1_790_000_000_000),
         last_check_at: Timestamp::from_millis(1_790_000_060_000),
         standby: None,
+        tasks: vec![],
     };
     let (due, until) = (Timestamp::from_millis(1_790_000_300_000), Timestamp::from_millis(1_790_000_100_000));
     let cases = [

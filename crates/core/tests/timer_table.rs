@@ -199,7 +199,7 @@ fn time_acts_before_any_wish_is_granted() {
     let (mut ledger, id) = timer_that_is(Stage::Running);
     ledger.clock(300);
     let wishes = [
-        Command::Continue { id: id.clone(), ask: from_now(60) },
+        Command::Continue { id: id.clone(), ask: from_now(60), task: None },
         Command::Cancel { id: id.clone(), note: None },
         Command::Pause { id: id.clone(), length: secs(1), note: None },
         Command::Resume { id: id.clone(), note: None },

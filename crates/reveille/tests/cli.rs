@@ -141,7 +141,7 @@ async fn reminders_are_scheduled_listed_and_cancelled() {
     assert_eq!((cancelled.code, cancelled.out), (Some(0), format!("{id} cancelled\n")));
     assert_eq!(home.run(&["clock", "clear"]).await.out, "0 cancelled\n");
     let ended = home.run(&["clock", "cancel", &id]).await;
-    assert!(ended.code == Some(1) && ended.err.contains("[task_ended]"), "{ended:?}");
+    assert!(ended.code == Some(1) && ended.err.contains("[reminder_ended]"), "{ended:?}");
     assert_eq!(home.run(&["clock", "schedule", "when?"]).await.code, Some(2));
 }
 

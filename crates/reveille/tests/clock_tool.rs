@@ -179,8 +179,8 @@ async fn replacing_cancelling_and_clearing() {
     let cancelled = clock(&world, "agent", json!({"action": "cancel", "taskId": id})).await;
     has(&cancelled, json!({"removed": id, "messages": []}));
     let (code, why, problem) = world.refused("agent", "clock", json!({"action": "cancel", "taskId": id})).await;
-    assert_eq!((code, why.as_str()), (409, "task_ended"));
-    has(&problem["task"], json!({"taskId": id, "status": "cancelled"}));
+    assert_eq!((code, why.as_str()), (409, "reminder_ended"));
+    has(&problem["reminder"], json!({"taskId": id, "status": "cancelled"}));
     for n in 0..3 {
         remind(&world, "agent", "x", 600 + n).await;
     }
@@ -194,7 +194,7 @@ async fn sessions_are_apart_listed_and_closed() {
     let world = World::start().await;
     let (a, b) = (remind(&world, "a", "x", 600).await, remind(&world, "b", "y", 300).await);
     let (_, why, problem) = world.refused("b", "clock", json!({"action": "cancel", "taskId": a})).await;
-    assert_eq!((why.as_str(), &problem["live_tasks"]), ("unknown_task", &json!([b])));
+    assert_eq!((why.as_str(), &problem["live_reminders"]), ("unknown_reminder", &json!([b])));
     assert!(text(&problem["detail"]).contains(&b));
     let whole = world.get("/api/sessions/a").await;
     has(&whole, json!({"live_timers": 0, "live_reminders": 1}));
@@ -243,7 +243,7 @@ async fn the_limits_are_configured() {
     remind(&world, "agent", "x", 100).await;
     let more = json!({"action": "schedule", "items": [{"task": "x", "in": 100}]});
     let (code, why, _) = world.refused("agent", "clock", more).await;
-    assert_eq!((code, why.as_str()), (409, "too_many_tasks"));
+    assert_eq!((code, why.as_str()), (409, "too_many_reminders"));
     world.advance(20);
     world.until_event(&id, "reminder.missed").await;
 }

@@ -75,7 +75,7 @@ async fn a_session_shows_everything_in_it_and_can_be_closed() {
     has(&shown, json!({"session": "agent", "state": "open", "live_timers": 1, "inbox": [message]}));
     assert_eq!(list(&shown["timers"]).len(), 2);
     let closed = world.request(reqwest::Method::DELETE, "/api/sessions/agent", None).await;
-    assert_eq!((closed.status, closed.body), (200, json!({"session": "agent", "stopped": 1})));
+    assert_eq!((closed.status, closed.body), (200, json!({"session": "agent", "stopped": 1, "cancelled": 0})));
     has(&world.get("/api/sessions/agent").await, json!({"state": "closed", "live_timers": 0}));
     has(
         &world.get(&format!("/api/timers/{long}")).await,
@@ -154,7 +154,7 @@ async fn the_catalogue_of_tools_has_the_same_bytes_every_time() {
         let names: Vec<String> = tools.iter().map(|tool| text(&tool["name"])).collect();
         assert_eq!(
             names,
-            ["timer", "read_timer", "stop_timer", "cancel_timer", "pause_timer", "resume_timer"],
+            ["timer", "read_timer", "stop_timer", "cancel_timer", "pause_timer", "resume_timer", "clock"],
             "{format}"
         );
         for tool in &tools {

@@ -13,7 +13,7 @@ use drive::{
     resume, stop, wait,
 };
 use reveille_core::{
-    Call, Command, LeaseId, Millis, Purpose, RequestKey, Timestamp,
+    Call, Command, LeaseId, Millis, Purpose, RequestKey, TaskId, Timestamp,
     reminder::{Ask, Content, Due},
     timer::Continuation,
 };
@@ -59,6 +59,7 @@ async fn demo(store: &dyn Store) {
         total: Millis::from_secs(3600),
         timeout: Some(Millis::from_secs(500)),
         key: None,
+        task: Some(TaskId::new("0123456789abcdefghjkmnpqrs")),
     };
     run(store, "demo", running, 0).await;
     for (id, seconds) in [("timer_delivered", 100), ("timer_leased", 200), ("timer_pending", 300)] {
@@ -86,7 +87,7 @@ async fn demo(store: &dyn Store) {
     run(store, "demo", Command::Stop { id: iid("timer_stopped"), note: Some("done by hand".into()) }, 30).await;
     let ask =
         Continuation { total: Some(Millis::new(2500)), timeout: None, reason: Some("再等等".into()), mission: None };
-    run(store, "demo", Command::Continue { id: iid("timer_extended"), ask }, 40).await;
+    run(store, "demo", Command::Continue { id: iid("timer_extended"), ask, task: None }, 40).await;
     run(store, "demo", cancel("timer_extended"), 41).await;
     let since = Timestamp::from_millis(START_MS + 4500);
     run(store, "demo", Command::Return { id: iid("timer_mission"), since, slept: Millis::new(37_500) }, 42).await;
@@ -101,6 +102,20 @@ async fn demo(store: &dyn Store) {
     let standing = HashMap::from([(iid("timer_leased"), LeaseId::new("lease_standing"))]);
     run(store, "demo", Command::Fire { ids: iids(&["timer_leased"]), standing }, 200).await;
     run(store, "demo", fire(&["timer_pending"]), 300).await;
+    let task = |id: &str| Some(TaskId::new(id));
+    let create = |id: &str, total, timeout, task| Command::Create {
+        id: iid(id),
+        purpose: Purpose::Waiting("stood by for as a task".into()),
+        total: Millis::from_secs(total),
+        timeout,
+        key: None,
+        task,
+    };
+    let short = Some(Millis::from_secs(2));
+    run(store, "tasks", create("timer_task_told", 5, None, task("secret_told")), 301).await;
+    run(store, "tasks", create("timer_task_over", 50, short, task("secret_over")), 301).await;
+    run(store, "tasks", fire(&["timer_task_told"]), 306).await;
+    run(store, "tasks", cancel("timer_task_over"), 307).await;
 }
 
 /// A session that has nothing but a name worth keeping.

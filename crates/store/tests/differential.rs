@@ -288,10 +288,15 @@ impl Pair {
                 total: Millis::from_secs(secs),
                 timeout: None,
                 key: key.map(|(key, print)| RequestKey { key: key_name(key), fingerprint: print.to_string() }),
+                task: None,
             },
             Wish::Continue { slot, total_ms, timeout, reason } => {
                 let (total, timeout) = (total_ms.map(Millis::new), timeout.map(Millis::from_secs));
-                Command::Continue { id: self.id(slot), ask: Continuation { total, timeout, reason, mission: None } }
+                Command::Continue {
+                    id: self.id(slot),
+                    ask: Continuation { total, timeout, reason, mission: None },
+                    task: None,
+                }
             }
             Wish::Cancel { slot, note } => Command::Cancel { id: self.id(slot), note },
             Wish::Pause { slot, secs } => {

@@ -7,7 +7,7 @@ mod drive;
 
 use drive::{ALL, call, cancel, collect, commit_lease, every_item, fire, iid, loaded, purge_all, resume, run, sid};
 use reveille_core::{
-    Item, Message, Millis, Needs, Purpose, Reminder, RequestKey, Session, Timer, Timestamp, command::Select,
+    Item, Message, Millis, Needs, Purpose, Reminder, RequestKey, Session, Task, Timer, Timestamp, command::Select,
     reminder::Content,
 };
 use reveille_store::{HistoryFilter, ItemFilter, Order, SessionFilter, SqliteStore, Store};
@@ -216,7 +216,19 @@ fn describe_timer(item: &Item, timer: &Timer) -> String {
     let note = timer.note.as_deref().map_or("-".into(), quoted);
     let (created, checked) = (offset(timer.created_at), offset(timer.last_check_at));
     let (kind, id, status) = (item.kind().as_str(), &timer.id, item.status());
-    format!("{kind} {id} {status} {purpose} {times} note {note} created {created} checked {checked} standby {standby}")
+    let tasks: Vec<String> = timer.tasks.iter().map(describe_task).collect();
+    format!(
+        "{kind} {id} {status} {purpose} {times} note {note} created {created} checked {checked} standby {standby} tasks {tasks:?}"
+    )
+}
+
+fn describe_task(task: &Task) -> String {
+    let until = task.until.map_or("-".into(), offset);
+    let end = match &task.end {
+        Some(end) => format!("{} {} lease {:?}", end.outcome.as_str(), offset(end.at), end.lease),
+        None => "open".into(),
+    };
+    format!("{} since {} until {until} {end}", task.id, offset(task.since))
 }
 
 fn describe_message(message: &Message) -> String {

@@ -3,6 +3,7 @@
 
 mod inbox;
 mod reminders;
+mod tasks;
 mod timers;
 
 use crate::{
@@ -16,6 +17,7 @@ use crate::{
     reject::Reject,
     reminder::Reminder,
     session::{Session, SessionState},
+    task::Task,
     time::{Millis, Timestamp},
     timer::Timer,
 };
@@ -39,6 +41,12 @@ pub enum Reply {
         stand_by: Option<Millis>,
     },
     Timers(Vec<Timer>),
+    /// A task as it is now, its timer, and the lease to be committed once the timer's end was told by it.
+    Task {
+        timer: Timer,
+        task: Task,
+        lease: Option<LeaseId>,
+    },
     Fired(Vec<Fired>),
     /// How many messages a lease held.
     Settled(usize),
@@ -86,10 +94,12 @@ pub fn decide(
     }
     let mut draft = Draft::new(session, state, now, limits);
     let reply = match &call.command {
-        Command::Create { id, purpose, total, timeout, key } => {
-            draft.create(id, purpose, *total, *timeout, key.as_ref())?
+        Command::Create { id, purpose, total, timeout, key, task } => {
+            draft.create(id, purpose, *total, *timeout, key.as_ref(), task.as_ref())?
         }
-        Command::Continue { id, ask } => draft.continue_with(id, ask)?,
+        Command::Continue { id, ask, task } => draft.continue_with(id, ask, task.as_ref())?,
+        Command::ReadTask { timer, task } => draft.read_task(timer, task)?,
+        Command::CancelTask { timer, task } => draft.cancel_task(timer, task)?,
         Command::Cancel { id, note } => {
             draft.act(id, "timer.background", note, |timer| timer.cancel(note.clone(), now))?
         }

@@ -4,7 +4,7 @@ use super::{Draft, Fired, Reply};
 use crate::{
     batch::{ItemWrite, RequestKey, tally},
     history::{SubjectKind, seconds},
-    id::{ItemId, LeaseId},
+    id::{ItemId, LeaseId, TaskId},
     item::Item,
     message::{Lease, Message},
     reject::Reject,
@@ -22,15 +22,19 @@ impl Draft<'_> {
         total: Millis,
         timeout: Option<Millis>,
         key: Option<&RequestKey>,
+        task: Option<&TaskId>,
     ) -> Result<Reply, Reject> {
         if let Some((made, used)) = &self.state.keyed {
-            return self.repeated(made, used, key, timeout);
+            return self.repeated(made, used, key, timeout, task);
         }
         if self.session.live_timers >= self.limits.live_timers_max {
             return Err(Reject::TooManyTimers { max: self.limits.live_timers_max });
         }
         self.open();
-        let (timer, stand_by) = Timer::create(id.clone(), purpose.clone(), total, timeout, self.now);
+        let (mut timer, stand_by) = Timer::create(id.clone(), purpose.clone(), total, timeout, self.now);
+        if let Some(task) = task {
+            timer.begin_task(task.clone(), stand_by, self.now)?;
+        }
         self.session.live_timers += 1;
         self.count(tally::TIMERS_CREATED, 1);
         self.count(tally::timers(timer.status()), 1);
@@ -48,6 +52,7 @@ impl Draft<'_> {
         used: &RequestKey,
         key: Option<&RequestKey>,
         timeout: Option<Millis>,
+        task: Option<&TaskId>,
     ) -> Result<Reply, Reject> {
         if key.is_none_or(|key| key.fingerprint != used.fingerprint) {
             return Err(Reject::RequestKeyReused { key: used.key.clone() });
@@ -55,20 +60,30 @@ impl Draft<'_> {
         let Item::Timer(timer) = made else {
             return Err(Reject::RequestKeyReused { key: used.key.clone() });
         };
-        if !timer.is_live() || matches!(timer.purpose, Purpose::Mission(_)) {
+        let at_once = matches!(timer.purpose, Purpose::Mission(_)) && task.is_none();
+        if !timer.is_live() || at_once {
             return Ok(Reply::Timer { timer: timer.clone(), stand_by: None });
         }
-        self.continue_timer(timer.clone(), &Continuation { timeout, ..Continuation::default() })
+        let timeout = timeout.filter(|_| matches!(timer.purpose, Purpose::Waiting(_)));
+        self.continue_timer(timer.clone(), &Continuation { timeout, ..Continuation::default() }, task)
     }
 
-    pub(super) fn continue_with(&mut self, id: &ItemId, ask: &Continuation) -> Result<Reply, Reject> {
+    pub(super) fn continue_with(
+        &mut self,
+        id: &ItemId,
+        ask: &Continuation,
+        task: Option<&TaskId>,
+    ) -> Result<Reply, Reject> {
         let timer = self.timer(id)?;
-        self.continue_timer(timer, ask)
+        self.continue_timer(timer, ask, task)
     }
 
-    fn continue_timer(&mut self, mut timer: Timer, ask: &Continuation) -> Result<Reply, Reject> {
+    fn continue_timer(&mut self, mut timer: Timer, ask: &Continuation, task: Option<&TaskId>) -> Result<Reply, Reject> {
         let before = timer.status();
         let stand_by = timer.continue_with(ask.clone(), self.now)?;
+        if let Some(task) = task {
+            timer.begin_task(task.clone(), stand_by, self.now)?;
+        }
         let mut data = Map::new();
         if ask.total.is_some() {
             data.insert("total_duration".into(), seconds(timer.total));
@@ -144,10 +159,11 @@ impl Draft<'_> {
         }
     }
 
-    /// The end of a timer and the message about it, in one. A call standing by gets the message leased to it, so that
-    /// no other channel tells it too; if its reply is never written the lease is given back.
-    fn complete(&mut self, before: Status, timer: Timer, due: Timestamp, standing: &HashMap<ItemId, LeaseId>) {
-        let lease = standing.get(&timer.id).map(|id| Lease { id: id.clone(), until: self.now.plus(self.limits.lease) });
+    /// The end of a timer and the message about it, in one. A call standing by, else a task, gets the message leased to
+    /// it, so that no other channel tells it too; if its reply is never written the lease is given back or runs out.
+    fn complete(&mut self, before: Status, mut timer: Timer, due: Timestamp, standing: &HashMap<ItemId, LeaseId>) {
+        let lease = standing.get(&timer.id).cloned().or_else(|| timer.lease_to_task());
+        let lease = lease.map(|id| Lease { id, until: self.now.plus(self.limits.lease) });
         let message = Message::timer_completed(&timer, self.now, lease);
         let data = json!({
             "due": due.as_millis(),
@@ -164,7 +180,7 @@ impl Draft<'_> {
         found.cloned().ok_or_else(|| Reject::UnknownTimer { id: id.clone(), live: Vec::new() })
     }
 
-    fn changed(&mut self, before: Status, timer: Timer, event: &'static str, mut data: Map<String, Value>) {
+    pub(super) fn changed(&mut self, before: Status, timer: Timer, event: &'static str, mut data: Map<String, Value>) {
         data.insert("status".into(), json!(timer.status()));
         self.note(SubjectKind::Timer, &timer.id, event, data);
         self.write(before, timer);

@@ -7,12 +7,13 @@
 use reveille_core::{
     Batch, Call, Command, Decision, Fired, HistoryEntry, Item, ItemId, ItemWrite, LeaseId, Limits, Message,
     MessageKind, MessageWrite, Millis, Needs, Purpose, Reject, Reminder, Reply, RequestKey, Scheduled, Session,
-    SessionId, State, Status, Timer, Timestamp,
+    SessionId, State, Status, Task, TaskId, Timer, Timestamp,
     batch::tally,
     command::{Ride, Select},
     decide,
     id::readable,
     reminder::{self, Ask, Content, Due},
+    task,
     timer::Continuation,
 };
 use std::collections::{BTreeMap, HashMap};
@@ -106,11 +107,11 @@ impl Ledger {
         key: Option<RequestKey>,
     ) -> Result<(Timer, Option<Millis>), Reject> {
         let id = self.new_id();
-        self.about_timer(Command::Create { id, purpose, total, timeout, key })
+        self.about_timer(Command::Create { id, purpose, total, timeout, key, task: None })
     }
 
     pub fn proceed(&mut self, id: &ItemId, ask: Continuation) -> Result<(Timer, Option<Millis>), Reject> {
-        self.about_timer(Command::Continue { id: id.clone(), ask })
+        self.about_timer(Command::Continue { id: id.clone(), ask, task: None })
     }
 
     pub fn cancel(&mut self, id: &ItemId) -> Result<Timer, Reject> {
@@ -144,6 +145,36 @@ impl Ledger {
         match self.ask(Command::Close { note: note.map(Into::into) })?.reply {
             Reply::Closed { stopped, .. } => Ok(stopped),
             other => panic!("closing was answered with {other:?}"),
+        }
+    }
+
+    // What clients that go away ask for.
+
+    pub fn create_task(&mut self, purpose: Purpose, total: Millis, timeout: Option<Millis>, task: &str) -> ItemId {
+        let id = self.new_id();
+        let task = Some(TaskId::new(task));
+        let made = self.about_timer(Command::Create { id, purpose, total, timeout, key: None, task });
+        made.expect("a timer can be made").0.id
+    }
+
+    pub fn proceed_task(&mut self, id: &ItemId, ask: Continuation, task: &str) -> Result<Timer, Reject> {
+        let task = Some(TaskId::new(task));
+        Ok(self.about_timer(Command::Continue { id: id.clone(), ask, task })?.0)
+    }
+
+    /// The task, and the lease that reading it gave.
+    pub fn read_task(&mut self, timer: &ItemId, task: &str) -> Result<(Task, Option<LeaseId>), Reject> {
+        self.about_task(Command::ReadTask { timer: timer.clone(), task: TaskId::new(task) })
+    }
+
+    pub fn cancel_task(&mut self, timer: &ItemId, task: &str) -> Result<Task, Reject> {
+        Ok(self.about_task(Command::CancelTask { timer: timer.clone(), task: TaskId::new(task) })?.0)
+    }
+
+    fn about_task(&mut self, command: Command) -> Result<(Task, Option<LeaseId>), Reject> {
+        match self.ask(command)?.reply {
+            Reply::Task { task, lease, .. } => Ok((task, lease)),
+            other => panic!("a question about a task was answered with {other:?}"),
         }
     }
 
@@ -368,6 +399,10 @@ impl Ledger {
             (ItemWrite::Insert { .. }, None) => self.timers.push(timer.clone()),
             (ItemWrite::Update(_), Some(stored)) => {
                 assert!(stored.is_live() || stored.phase == timer.phase, "an ended timer came to life: {timer:?}");
+                for task in stored.tasks.iter().filter(|task| !task.is_open()) {
+                    let kept = timer.tasks.iter().find(|kept| kept.id == task.id);
+                    assert!(kept.is_none_or(|kept| kept == task), "an ended task was touched: {task:?}");
+                }
                 if timer.status() == Status::Completed && stored.is_live() {
                     assert!(stored.due().is_some_and(|due| due <= self.now), "completed before its time: {stored:?}");
                 }
@@ -417,6 +452,17 @@ impl Ledger {
     fn check(&self) {
         for timer in &self.timers {
             self.check_sum(timer);
+            assert!(timer.tasks.len() <= task::TASKS_MAX, "{timer:?}");
+            assert!(timer.is_live() || timer.tasks.iter().all(|task| !task.is_open()), "open at the end: {timer:?}");
+            for task in &timer.tasks {
+                let end = task.end.as_ref();
+                assert!(
+                    end.is_none_or(|end| task.until.is_none_or(|until| {
+                        end.at <= until || end.outcome == reveille_core::TaskOutcome::Completed
+                    })),
+                    "it ended after its time: {task:?}"
+                );
+            }
             let told = self.messages.iter().filter(|message| message.source == timer.id).count();
             let completed = timer.status() == Status::Completed;
             assert_eq!(told, usize::from(completed), "messages about {} ({})", timer.id, timer.status().as_str());

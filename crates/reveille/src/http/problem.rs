@@ -31,14 +31,17 @@ impl ApiError {
 
 fn status(reject: &Reject) -> StatusCode {
     match reject {
-        Reject::UnknownTimer { .. } | Reject::UnknownReminder { .. } | Reject::UnknownSession(_) => {
-            StatusCode::NOT_FOUND
-        }
+        Reject::UnknownTimer { .. }
+        | Reject::UnknownReminder { .. }
+        | Reject::UnknownTask { .. }
+        | Reject::UnknownSession(_) => StatusCode::NOT_FOUND,
         Reject::TimerEnded { .. }
         | Reject::NotPaused { .. }
         | Reject::TooManyTimers { .. }
         | Reject::ReminderEnded { .. }
         | Reject::TooManyReminders { .. }
+        | Reject::TaskEnded { .. }
+        | Reject::TooManyTasks { .. }
         | Reject::UnknownLease { .. } => StatusCode::CONFLICT,
         Reject::RequestKeyReused { .. } => StatusCode::UNPROCESSABLE_ENTITY,
         Reject::ReasonAndMission

@@ -107,7 +107,7 @@ impl ToolCall<'_> {
         match wish {
             TimerWish::Continue { id, ask } => {
                 let (standing, bounded) = (self.engine.stand_by(&id), ask.timeout.is_some());
-                let done = self.execute(Command::Continue { id, ask }, false).await?;
+                let done = self.execute(Command::Continue { id, ask, task: None }, false).await?;
                 self.begun(done, Begun { standing, bounded, complete: false }).await
             }
             TimerWish::Create { purpose, total, timeout } => {
@@ -117,7 +117,8 @@ impl ToolCall<'_> {
                     let id = self.engine.fresh_timer();
                     let standing = self.engine.stand_by(&id);
                     let (purpose, key) = (purpose.clone(), key.clone());
-                    match self.execute(Command::Create { id, purpose, total, timeout, key }, at_once).await {
+                    match self.execute(Command::Create { id, purpose, total, timeout, key, task: None }, at_once).await
+                    {
                         Err(EngineError::IdTaken) => {}
                         Err(error) => return Err(error),
                         Ok(done) => {

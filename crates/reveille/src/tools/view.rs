@@ -252,10 +252,10 @@ pub struct Problem {
     pub live_timers: Option<Vec<String>>,
     /// The final state, when the reminder has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub task: Option<ReminderView>,
+    pub reminder: Option<ReminderView>,
     /// The session's pending reminders, when the id is not one of them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub live_tasks: Option<Vec<String>>,
+    pub live_reminders: Option<Vec<String>>,
 }
 
 impl Problem {
@@ -268,8 +268,8 @@ impl Problem {
             code: code.to_owned(),
             timer: None,
             live_timers: None,
-            task: None,
-            live_tasks: None,
+            reminder: None,
+            live_reminders: None,
         }
     }
 
@@ -280,9 +280,9 @@ impl Problem {
             Reject::UnknownTimer { live, .. } => {
                 problem.live_timers = Some(live.iter().map(ToString::to_string).collect());
             }
-            Reject::ReminderEnded { reminder, .. } => problem.task = Some(ReminderView::of(reminder)),
+            Reject::ReminderEnded { reminder, .. } => problem.reminder = Some(ReminderView::of(reminder)),
             Reject::UnknownReminder { live, .. } => {
-                problem.live_tasks = Some(live.iter().map(ToString::to_string).collect());
+                problem.live_reminders = Some(live.iter().map(ToString::to_string).collect());
             }
             _ => {}
         }

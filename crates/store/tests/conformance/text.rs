@@ -89,6 +89,7 @@ pub async fn extreme_times_are_kept(store: &Arc<dyn Store>) {
         total: Millis::new(u64::MAX),
         timeout: None,
         key: None,
+        task: None,
     };
     run(store, "late", longest, Timestamp::from_millis(i64::MAX)).await;
     run(store, "early", mission("timer_early", "x", 60), Timestamp::from_millis(i64::MIN)).await;

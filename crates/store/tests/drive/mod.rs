@@ -57,7 +57,7 @@ pub fn mission(id: &str, mission: &str, seconds: u64) -> Command {
 }
 
 pub fn create(id: &str, purpose: Purpose, seconds: u64, key: Option<RequestKey>) -> Command {
-    Command::Create { id: iid(id), purpose, total: Millis::from_secs(seconds), timeout: None, key }
+    Command::Create { id: iid(id), purpose, total: Millis::from_secs(seconds), timeout: None, key, task: None }
 }
 
 pub fn keyed(id: &str, key: &str, fingerprint: &str, seconds: u64) -> Command {

@@ -127,7 +127,7 @@ async fn a_restart_loses_nothing_and_is_not_too_late() {
     world.until_event(&soon, "reminder.due").await;
     assert_eq!(status(&world, "agent", &later).await, "scheduled");
     let messages = list(&clock(&world, "agent", json!({"action": "list"})).await["messages"]);
-    assert_eq!(messages.iter().map(|message| text(&message["task_id"])).collect::<Vec<_>>(), [soon.clone()]);
+    assert_eq!(messages.iter().map(|message| text(&message["task_id"])).collect::<Vec<_>>(), [soon.as_str()]);
     world.until_event(&soon, "reminder.delivered").await;
     world.down().await;
     world.up().await;
@@ -205,12 +205,12 @@ async fn sessions_are_apart_listed_and_closed() {
     };
     assert_eq!(ids("").await, [b.clone(), a.clone()]);
     assert_eq!(ids("?order=soonest").await, [b.clone(), a.clone()]);
-    assert_eq!(ids("?session=a").await, [a.clone()]);
-    assert_eq!(ids("?status=live&limit=1").await, [b.clone()]);
+    assert_eq!(ids("?session=a").await, [a.as_str()]);
+    assert_eq!(ids("?status=live&limit=1").await, [b.as_str()]);
     assert!(world.timers().await.is_empty(), "a reminder is no timer");
     let closed = world.request(Method::DELETE, "/api/sessions/a", None).await;
     has(&closed.body, json!({"stopped": 0, "cancelled": 1}));
-    assert_eq!(ids("?status=cancelled").await, [a.clone()]);
+    assert_eq!(ids("?status=cancelled").await, [a.as_str()]);
     assert_eq!(ids("?status=missed,delivered").await, [""; 0]);
 }
 

@@ -112,10 +112,10 @@ async fn demo(store: &dyn Store) {
         task,
     };
     let short = Some(Millis::from_secs(2));
-    run(store, "tasks", create("timer_task_told", 5, None, task("secret_told")), 301).await;
-    run(store, "tasks", create("timer_task_over", 50, short, task("secret_over")), 301).await;
-    run(store, "tasks", fire(&["timer_task_told"]), 306).await;
-    run(store, "tasks", cancel("timer_task_over"), 307).await;
+    run(store, "tasks", create("timer_gone_told", 5, None, task("secret_told")), 301).await;
+    run(store, "tasks", create("timer_gone_over", 20_000, short, task("secret_over")), 301).await;
+    run(store, "tasks", fire(&["timer_gone_told"]), 306).await;
+    run(store, "tasks", cancel("timer_gone_over"), 307).await;
 }
 
 /// A session that has nothing but a name worth keeping.

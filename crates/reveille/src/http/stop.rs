@@ -8,7 +8,7 @@ use super::{
 use crate::{engine::EngineError, tools::Problem};
 use axum::{Json, extract::State};
 use futures_util::future::join_all;
-use reveille_core::{Call, Command, ItemId, Reject, SessionId, Status, text};
+use reveille_core::{Call, Command, ItemId, Kind, Reject, SessionId, Status, text};
 use reveille_store::{Found, ItemFilter};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -52,6 +52,7 @@ pub async fn stop(State(app): State<App>, body: JsonBody) -> Result<Json<Stopped
     let note = text::accept("reason", body.reason, app.engine.limits())?;
     let live = Status::ALL.into_iter().filter(|status| status.is_live());
     let mut filter = ItemFilter {
+        kind: Some(Kind::Timer),
         session: only,
         statuses: live.map(|status| status.as_str().to_owned()).collect(),
         limit: PAGE,

@@ -29,6 +29,8 @@ pub struct Delivery {
     channel: &'static str,
     chores: mpsc::UnboundedSender<Chore>,
     confirmed: AtomicBool,
+    /// The receiver commits or releases the lease by its name.
+    by_name: AtomicBool,
 }
 
 /// What is left to do when a reply has gone out, or has not.
@@ -46,12 +48,13 @@ impl Delivery {
         channel: &'static str,
         chores: mpsc::UnboundedSender<Chore>,
     ) -> Self {
-        Self { session, lease, channel, chores, confirmed: AtomicBool::new(false) }
+        let (confirmed, by_name) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { session, lease, channel, chores, confirmed, by_name }
     }
 
     /// The reply was written. Once is enough, however many held it.
     pub fn confirm(&self) {
-        if !self.confirmed.swap(true, Ordering::AcqRel) {
+        if !self.confirmed.swap(true, Ordering::AcqRel) && !self.by_name.load(Ordering::Acquire) {
             let (session, lease) = (self.session.clone(), self.lease.clone());
             let _ = self.chores.send(Chore::Commit { session, lease, channel: self.channel });
         }
@@ -59,6 +62,13 @@ impl Delivery {
 }
 
 impl Delivery {
+    /// The reply names the lease, and whoever gets it says what became of the messages. A reply that is never written
+    /// still releases them here.
+    pub fn by_name(&self) -> &LeaseId {
+        self.by_name.store(true, Ordering::Release);
+        &self.lease
+    }
+
     /// There was nothing to deliver after all.
     pub(super) fn is_empty(&self) {
         self.confirmed.store(true, Ordering::Release);

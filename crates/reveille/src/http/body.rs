@@ -2,7 +2,7 @@
 
 use super::problem::ApiError;
 use axum::{
-    body::Bytes,
+    body::{Body, Bytes},
     extract::{FromRequest, FromRequestParts, Path, Query, Request},
     http::{StatusCode, request::Parts},
 };
@@ -23,18 +23,7 @@ impl<S: Send + Sync> FromRequest<S> for JsonBody {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
-        let reading = axum::body::to_bytes(request.into_body(), BODY_BYTES_MAX);
-        let Ok(read) = tokio::time::timeout(BODY_TIMEOUT, reading).await else {
-            let detail = format!("the body did not arrive within {} seconds", BODY_TIMEOUT.as_secs());
-            return Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "Too slow", "body_timeout", detail));
-        };
-        let bytes: Bytes = read.map_err(|error| {
-            if error.into_inner().is::<http_body_util::LengthLimitError>() {
-                let detail = format!("the body is larger than {BODY_BYTES_MAX} bytes");
-                return ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "Body too large", "body_too_large", detail);
-            }
-            ApiError::new(StatusCode::BAD_REQUEST, "Bad request", "body_unreadable", "the body broke off")
-        })?;
+        let bytes = read(request.into_body()).await?;
         if bytes.iter().all(u8::is_ascii_whitespace) {
             return Ok(Self(Value::Null));
         }
@@ -44,6 +33,21 @@ impl<S: Send + Sync> FromRequest<S> for JsonBody {
         })?;
         Ok(Self(value))
     }
+}
+
+/// A whole body, within its bounds of size and time.
+pub async fn read(body: Body) -> Result<Bytes, ApiError> {
+    let Ok(read) = tokio::time::timeout(BODY_TIMEOUT, axum::body::to_bytes(body, BODY_BYTES_MAX)).await else {
+        let detail = format!("the body did not arrive within {} seconds", BODY_TIMEOUT.as_secs());
+        return Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "Too slow", "body_timeout", detail));
+    };
+    read.map_err(|error| {
+        if error.into_inner().is::<http_body_util::LengthLimitError>() {
+            let detail = format!("the body is larger than {BODY_BYTES_MAX} bytes");
+            return ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "Body too large", "body_too_large", detail);
+        }
+        ApiError::new(StatusCode::BAD_REQUEST, "Bad request", "body_unreadable", "the body broke off")
+    })
 }
 
 impl JsonBody {

@@ -18,6 +18,10 @@ impl ApiError {
         Self(Box::new(Problem::new(status.as_u16(), title, code, detail.into())))
     }
 
+    pub fn into_problem(self) -> Problem {
+        *self.0
+    }
+
     pub fn of(error: EngineError, now: Timestamp) -> Self {
         match error {
             EngineError::Reject(reject) => Self(Box::new(Problem::rejected(status(&reject).as_u16(), &reject, now))),

@@ -21,7 +21,7 @@ use std::{
 pub struct Receipts(Arc<Mutex<Vec<Arc<Delivery>>>>);
 
 impl Receipts {
-    fn taken(&self, deliveries: Vec<Arc<Delivery>>) {
+    pub fn taken(&self, deliveries: Vec<Arc<Delivery>>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(deliveries);
     }
 

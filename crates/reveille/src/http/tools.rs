@@ -10,15 +10,24 @@ use crate::tools::{Format, Problem, Tool, ToolBody, ToolCall, catalogue};
 use axum::{
     Extension,
     body::Body,
-    extract::State,
-    http::{StatusCode, header},
+    extract::{FromRequestParts, State},
+    http::{StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
-use reveille_core::text;
-use serde::Deserialize;
+use reveille_core::{LeaseId, Limits, Millis, duration, text};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::IntoParams;
+
+/// `explicit`: the result names the leases of its messages in `leases`, and the client commits or releases them through
+/// the inbox instead of their counting as delivered once written.
+pub const RECEIPT_HEADER: &str = "x-reveille-receipt";
+pub const RECEIPT_EXPLICIT: &str = "explicit";
+/// What the agent's program calls itself.
+pub const CLIENT_HEADER: &str = "x-reveille-client";
+/// The longest the call may stand by.
+pub const STANDBY_MAX_HEADER: &str = "x-reveille-standby-max";
 
 /// Call a tool in a session. A `timer` call stands by until its time is over or something else ends it; if the client
 /// leaves, the timer goes on.
@@ -30,6 +39,9 @@ use utoipa::IntoParams;
         ("session" = String, Path, description = "The conversation, named by the client"),
         ("tool" = String, Path, description = "`timer`, `read_timer`, `stop_timer`, `cancel_timer`, `pause_timer`, `resume_timer` or `clock`"),
         ("Idempotency-Key" = Option<String>, Header, description = "Repeating a creation with the same key makes nothing a second time"),
+        ("x-reveille-client" = Option<String>, Header, description = "What the agent's program calls itself"),
+        ("x-reveille-standby-max" = Option<String>, Header, description = "The longest this call may stand by"),
+        ("x-reveille-receipt" = Option<String>, Header, description = "`explicit`: the result names the leases of its messages in `leases`; commit or release them through the inbox"),
     ),
     request_body(content = Object, description = "The tool's arguments, see `/api/tools`"),
     responses(
@@ -43,6 +55,7 @@ pub async fn call(
     Extension(receipts): Extension<Receipts>,
     Segments((name, tool)): Segments<(String, String)>,
     IdempotencyKey(idempotency_key): IdempotencyKey,
+    bridged: Bridged,
     JsonBody(arguments): JsonBody,
 ) -> Result<Response, ApiError> {
     let session = session(&name)?;
@@ -51,11 +64,52 @@ pub async fn call(
         let detail = format!("there is no tool '{}'; the tools are: {known}", text::shown(&tool));
         ApiError::new(StatusCode::NOT_FOUND, "Unknown tool", "unknown_tool", detail)
     })?;
-    let call = ToolCall { engine: &app.engine, session, tool, arguments, idempotency_key, stop: &app.stop };
+    let Bridged { client, standby_max, leases_by_name } = bridged;
+    let call = ToolCall {
+        engine: &app.engine,
+        session,
+        tool,
+        arguments,
+        idempotency_key,
+        client,
+        standby_max,
+        stop: &app.stop,
+    };
     let reply = call.run().await.map_err(|error| ApiError::of(error, app.engine.now()))?;
-    let bytes = serde_json::to_vec(&reply.body).expect("results are representable as JSON");
+    let leases = leases_by_name.then(|| reply.deliveries.iter().map(|delivery| delivery.by_name().clone()).collect());
+    let result = Named { body: &reply.body, leases };
+    let bytes = serde_json::to_vec(&result).expect("results are representable as JSON");
     let body = ReceiptBody::new(Bytes::from(bytes), reply.deliveries, receipts);
     Ok(([(header::CONTENT_TYPE, "application/json")], Body::new(body)).into_response())
+}
+
+/// A result; with the leases of the messages in it, where the client settles them itself.
+#[derive(Serialize)]
+struct Named<'a> {
+    #[serde(flatten)]
+    body: &'a ToolBody,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    leases: Option<Vec<LeaseId>>,
+}
+
+/// What a bridge says about the agent behind it.
+pub struct Bridged {
+    client: Option<String>,
+    standby_max: Option<Millis>,
+    leases_by_name: bool,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Bridged {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        let text = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let standby_max = text(STANDBY_MAX_HEADER)
+            .map(|length| duration::parse(STANDBY_MAX_HEADER, &Value::String(length), Limits::default().duration_max))
+            .transpose()?;
+        let leases_by_name = text(RECEIPT_HEADER).is_some_and(|receipt| receipt == RECEIPT_EXPLICIT);
+        Ok(Self { client: text(CLIENT_HEADER), standby_max, leases_by_name })
+    }
 }
 
 #[derive(Deserialize, IntoParams)]

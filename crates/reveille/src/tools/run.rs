@@ -28,6 +28,10 @@ pub struct ToolCall<'a> {
     pub arguments: Value,
     /// The client's own name for this creation.
     pub idempotency_key: Option<String>,
+    /// What the client calls itself, where it says so.
+    pub client: Option<String>,
+    /// No call stands by longer, whatever it asks for: its client would give up.
+    pub standby_max: Option<Millis>,
     /// Ends every stand-by: the server stops.
     pub stop: &'a CancellationToken,
 }
@@ -100,7 +104,7 @@ impl ToolCall<'_> {
             (_, Reply::Timer { timer, .. }) => standing(timer),
             _ => Outcome::Read,
         };
-        Ok((self.reply(done, outcome, None), outcome))
+        Ok((self.reply(done, outcome, None, false), outcome))
     }
 
     async fn timer(mut self, wish: TimerWish) -> Result<(ToolReply, Outcome), EngineError> {
@@ -143,7 +147,7 @@ impl ToolCall<'_> {
                 _ => self::standing(&timer),
             };
             let done = if complete { done } else { Box::pin(self.with_messages(done)).await };
-            return Ok((self.reply(done, outcome, Some(outcome == Outcome::Paused)), outcome));
+            return Ok((self.reply(done, outcome, Some(outcome == Outcome::Paused), false), outcome));
         };
         // A repeated request is answered with the timer made before, whose id is not the one announced. What happened
         // to it before this call was announced for it shows in its state.
@@ -156,7 +160,7 @@ impl ToolCall<'_> {
             {
                 let outcome = self::standing(timer);
                 let now = Box::pin(self.with_messages(now)).await;
-                return Ok((self.reply(now, outcome, Some(false)), outcome));
+                return Ok((self.reply(now, outcome, Some(false), false), outcome));
             }
         }
         standing.begins(version.unwrap_or_default());
@@ -172,8 +176,12 @@ impl ToolCall<'_> {
         bounded: bool,
     ) -> Result<(ToolReply, Outcome), EngineError> {
         let asleep = Asleep::new(&self, &timer);
-        let released = self.wait(&mut standing, &timer, length, bounded).await;
-        self.returns(timer, standing, released, asleep).await
+        let limit = self.standby_max.unwrap_or(length);
+        // Less than was asked for; also when a timer that was to end within the limit is lengthened meanwhile.
+        let cut = self.standby_max.is_some() && (!bounded || length > limit);
+        let bounded = bounded || self.standby_max.is_some();
+        let released = self.wait(&mut standing, &timer, length.min(limit), bounded).await;
+        self.returns(timer, standing, released, asleep, cut).await
     }
 
     /// `None`: the call's own time is over, or the server stops.
@@ -218,6 +226,7 @@ impl ToolCall<'_> {
         mut standing: Standing,
         released: Option<Released>,
         asleep: Asleep,
+        cut: bool,
     ) -> Result<(ToolReply, Outcome), EngineError> {
         let since = asleep.since;
         let (done, released) = match released {
@@ -249,7 +258,7 @@ impl ToolCall<'_> {
             None if timer.status() == Status::Running => Outcome::Timeout,
             None => self::standing(timer),
         };
-        let mut reply = self.reply(done, outcome, Some(outcome == Outcome::Timeout));
+        let mut reply = self.reply(done, outcome, Some(outcome == Outcome::Timeout), cut);
         reply.deliveries.extend(released.and_then(|released| released.delivery));
         Ok((reply, outcome))
     }
@@ -282,12 +291,17 @@ impl ToolCall<'_> {
         }
     }
 
-    fn reply(&self, done: Done, outcome: Outcome, timeout: Option<bool>) -> ToolReply {
+    fn reply(&self, done: Done, outcome: Outcome, timeout: Option<bool>, cut: bool) -> ToolReply {
         let now = self.engine.now();
         let messages: Vec<MessageView> = done.riding.iter().map(MessageView::delivered).collect();
         let body = match &done.reply {
             Reply::Timer { timer, .. } => {
-                let (timer, hint) = (TimerView::of(timer, now), outcome.hint(timer, now));
+                let hint = if cut && outcome == Outcome::Timeout {
+                    Outcome::cut_short(timer, now)
+                } else {
+                    outcome.hint(timer, now)
+                };
+                let timer = TimerView::of(timer, now);
                 ToolBody::Timer(Box::new(TimerResult { timer, timeout, outcome, messages, hint }))
             }
             Reply::Timers(timers) => ToolBody::Timers(TimersResult {

@@ -130,6 +130,15 @@ impl Outcome {
         }
     }
 
+    /// The call had to return earlier than it was asked to.
+    pub fn cut_short(timer: &Timer, now: Timestamp) -> String {
+        let (id, left) = (&timer.id, timer.remaining(now).get().div_ceil(1000));
+        format!(
+            "Still running, {left} seconds remain: call timer again with timer_id '{id}' to go on waiting, \
+             cancel_timer to do other work meanwhile, or stop_timer if it is done."
+        )
+    }
+
     /// What a model may do next, in one sentence.
     pub fn hint(self, timer: &Timer, now: Timestamp) -> String {
         let id = &timer.id;

@@ -4,6 +4,7 @@
 use reveille_core::{Limits, Millis, duration};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{
+    collections::BTreeMap,
     env, fs,
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -33,6 +34,19 @@ pub struct Config {
     pub limits: LimitsConfig,
     pub gateway: GatewayConfig,
     pub stats: StatsConfig,
+    pub mcp: McpConfig,
+    /// By flag only: take any free port if the one of `listen` is somebody else's.
+    #[serde(skip)]
+    pub any_port: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct McpConfig {
+    /// The longest a call stands by for a client nothing is known about. Many give up after 60 seconds.
+    pub standby_max: Length,
+    /// The same for clients by the name they give themselves; goes over what is known about them.
+    pub standby: BTreeMap<String, Length>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -79,7 +93,15 @@ impl Default for Config {
             limits: LimitsConfig::default(),
             gateway: GatewayConfig::default(),
             stats: StatsConfig::default(),
+            mcp: McpConfig::default(),
+            any_port: false,
         }
+    }
+}
+
+impl Default for McpConfig {
+    fn default() -> Self {
+        Self { standby_max: Length(Millis::from_secs(50)), standby: BTreeMap::new() }
     }
 }
 
@@ -129,6 +151,8 @@ enum Form {
     Plain,
     /// Separated by commas.
     List,
+    /// `name=value`, separated by commas.
+    Pairs,
 }
 
 /// Every key, by its path. `REVEILLE_` and the path in capitals is its environment variable.
@@ -148,6 +172,8 @@ const KEYS: &[(&str, Form)] = &[
     ("gateway.due_window", Form::Text),
     ("gateway.retention", Form::Text),
     ("stats.poll_interval", Form::Text),
+    ("mcp.standby_max", Form::Text),
+    ("mcp.standby", Form::Pairs),
 ];
 
 impl Config {
@@ -230,6 +256,7 @@ fn value(name: &str, text: &str, form: Form) -> Result<Value, ConfigError> {
     Ok(match form {
         Form::Text => Value::String(text.to_owned()),
         Form::List => Value::Array(text.split(',').map(|part| Value::String(part.trim().to_owned())).collect()),
+        Form::Pairs => Value::Table(text.split(',').map(|part| pair(name, part)).collect::<Result<Table, _>>()?),
         Form::Plain => match text.parse::<i64>() {
             Ok(number) => Value::Integer(number),
             Err(_) => match text {
@@ -242,6 +269,16 @@ fn value(name: &str, text: &str, form: Form) -> Result<Value, ConfigError> {
             },
         },
     })
+}
+
+fn pair(name: &str, text: &str) -> Result<(String, Value), ConfigError> {
+    match text.split_once('=') {
+        Some((key, value)) => Ok((key.trim().to_owned(), Value::String(value.trim().to_owned()))),
+        None => {
+            let why = format!("'{text}' is not of the form name=value");
+            Err(ConfigError::Environment { name: name.to_owned(), why })
+        }
+    }
 }
 
 fn set(table: &mut Table, key: &str, value: Value) {
@@ -303,6 +340,18 @@ mod tests {
     }
 
     #[test]
+    fn clients_are_named_in_the_file_and_in_the_environment() {
+        let file = "[mcp]\nstandby_max = \"40s\"\n[mcp.standby]\ncodex = \"4m\"\n";
+        let lengths = |config: Config| {
+            config.mcp.standby.into_iter().map(|(name, length)| (name, length.0.get() / 1000)).collect::<Vec<_>>()
+        };
+        assert_eq!(lengths(parse(file, &[]).expect("valid")), [("codex".to_owned(), 240)]);
+        let both = parse(file, &[("REVEILLE_MCP_STANDBY", "codex=10, my client = 1m")]).expect("valid");
+        assert_eq!(both.mcp.standby_max, Length(Millis::from_secs(40)));
+        assert_eq!(lengths(both), [("codex".to_owned(), 10), ("my client".to_owned(), 60)]);
+    }
+
+    #[test]
     fn mistakes_are_named() {
         for (file, variables, expected) in [
             ("retentoin = \"1d\"", &[][..], "retentoin"),
@@ -312,6 +361,8 @@ mod tests {
             ("listen", &[], "reveille.toml"),
             ("", &[("REVEILLE_RETENTION", "-5m")], "REVEILLE_RETENTION"),
             ("", &[("REVEILLE_LIMITS_TEXT_CHARS", "many")], "REVEILLE_LIMITS_TEXT_CHARS"),
+            ("", &[("REVEILLE_MCP_STANDBY", "codex")], "name=value"),
+            ("", &[("REVEILLE_MCP_STANDBY", "codex=soon")], "REVEILLE_MCP_STANDBY"),
         ] {
             let error = parse(file, variables).expect_err(file);
             assert!(error.contains(expected), "{error}");

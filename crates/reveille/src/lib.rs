@@ -5,6 +5,7 @@ pub mod clock;
 pub mod config;
 pub mod engine;
 pub mod http;
+pub mod mcp;
 pub mod metrics;
 pub mod run;
 pub mod tools;

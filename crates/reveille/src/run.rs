@@ -6,11 +6,12 @@ use crate::{
     config::Config,
     engine::{Engine, Settings},
     http::{self, App, guard::AllowedHosts},
+    mcp::StandbyLimits,
 };
 use anyhow::Context;
 use reveille_core::id;
 use reveille_store::{SqliteStore, Store};
-use std::{fs, net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{fs, io, net::SocketAddr, path::PathBuf, sync::Arc};
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -26,20 +27,31 @@ pub struct Server {
     tasks: TaskTracker,
 }
 
+async fn listen(config: &Config) -> anyhow::Result<TcpListener> {
+    let bound = match TcpListener::bind(config.listen).await {
+        Err(error) if config.any_port && error.kind() == io::ErrorKind::AddrInUse => {
+            TcpListener::bind((config.listen.ip(), 0)).await
+        }
+        bound => bound,
+    };
+    bound.with_context(|| {
+        format!("cannot listen on {}; is Reveille running already? Choose another with --listen", config.listen)
+    })
+}
+
 impl Server {
     pub async fn start(config: &Config, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
         config.check()?;
         let fresh = id::readable("server", clock.now(), rand::random());
         let store: Arc<dyn Store> =
             Arc::new(SqliteStore::open(&config.database(), config.server_id.as_deref(), &fresh)?);
-        let listener = TcpListener::bind(config.listen).await.with_context(|| {
-            format!("cannot listen on {}; is Reveille running already? Choose another with --listen", config.listen)
-        })?;
+        let listener = listen(config).await?;
         let address = listener.local_addr()?;
         let settings = Settings { limits: config.limits(), retention: config.retention.0, ..Settings::default() };
         let (stop_door, stop_engine, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         let engine = Engine::start(store, clock, settings, stop_engine.clone(), &tasks);
-        let app = App { engine: engine.clone(), stop: stop_door.clone(), started_at: engine.now() };
+        let (started_at, standby_limits) = (engine.now(), StandbyLimits::new(&config.mcp));
+        let app = App { engine: engine.clone(), stop: stop_door.clone(), started_at, standby_limits };
         let hosts = AllowedHosts::new(config.allowed_hosts.iter().cloned().chain([address.ip().to_string()]));
         let door = tokio::spawn(http::serve::serve(listener, http::router(app), hosts, stop_door.clone()));
         let address_file = config.address_file();

@@ -4,11 +4,12 @@
 //! goes on · 5 `timer` returned because the timer was stopped.
 
 mod act;
-mod client;
+pub(crate) mod client;
 mod clock;
 mod config;
 mod inbox;
 mod ls;
+mod mcp;
 mod read;
 mod serve;
 mod show;
@@ -63,6 +64,8 @@ pub struct Common {
 enum Command {
     /// Run the server (also without any command)
     Serve(ServeArgs),
+    /// Speak MCP over stdio, for an agent's client; starts the server if none runs
+    Mcp(mcp::McpArgs),
     /// Set a timer and stand by, or continue one with --id
     Timer(timer::TimerArgs),
     /// List timers, soonest first
@@ -98,6 +101,9 @@ pub struct ServeArgs {
     /// PostgreSQL instead of SQLite
     #[arg(long, value_name = "URL")]
     database_url: Option<String>,
+    /// As `reveille mcp` starts it: apart from its terminal, on any port if the configured one is taken
+    #[arg(long, hide = true)]
+    background: bool,
 }
 
 #[derive(Args)]
@@ -133,6 +139,7 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse_from(words);
     let outcome = match cli.command.unwrap_or(Command::Serve(ServeArgs::default())) {
         Command::Serve(args) => serve::run(&cli.common, args),
+        Command::Mcp(args) => mcp::run(&cli.common, args),
         Command::Config { command } => config::run(&cli.common, command),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "reveille", &mut std::io::stdout());
@@ -161,7 +168,7 @@ fn ask(common: &Common, command: Command) -> Done {
             Command::Pause(args) => act::run(common, &client, "pause", args.act, Some(args.duration)).await,
             Command::Clock(args) => clock::run(common, &client, args).await,
             Command::Inbox(args) => inbox::run(common, &client, args).await,
-            Command::Serve(_) | Command::Config { .. } | Command::Completions { .. } => {
+            Command::Serve(_) | Command::Mcp(_) | Command::Config { .. } | Command::Completions { .. } => {
                 unreachable!("carried out without a server")
             }
         }

@@ -18,7 +18,12 @@ pub fn run(common: &Common, args: ServeArgs) -> Done {
     if args.database_url.is_some() {
         config.database_url = args.database_url;
     }
-    let filter = EnvFilter::try_from_env("REVEILLE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    if args.background {
+        // Whoever started it may be killed with all of its group; the server keeps time for others too.
+        rustix::process::setsid()?;
+        config.any_port = true;
+    }
+    let filter = EnvFilter::try_from_env("REVEILLE_LOG").unwrap_or_else(|_| EnvFilter::new("info,rmcp=off"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

@@ -1,23 +1,26 @@
 //! The HTTP door. Handlers translate: a request becomes a command or a query, a result becomes JSON. Nothing is decided
 //! here.
 
-mod body;
+pub(crate) mod body;
 mod events;
 pub mod guard;
 mod health;
 mod history;
 mod inbox;
-mod problem;
-mod receipt;
+pub(crate) mod problem;
+pub(crate) mod receipt;
 mod reminders;
 pub mod serve;
 mod sessions;
 mod stats;
 mod stop;
 mod timers;
-mod tools;
+pub(crate) mod tools;
 
-use crate::engine::Engine;
+use crate::{
+    engine::Engine,
+    mcp::{self, StandbyLimits},
+};
 use axum::Router;
 use reveille_core::Timestamp;
 use std::sync::Arc;
@@ -32,6 +35,8 @@ pub struct App {
     /// Cancelled when the server stops: stand-bys are answered, event streams end.
     pub stop: CancellationToken,
     pub started_at: Timestamp,
+    /// How long calls over MCP may stand by.
+    pub standby_limits: StandbyLimits,
 }
 
 #[derive(OpenApi)]
@@ -75,7 +80,9 @@ pub fn openapi() -> String {
 
 pub fn router(app: App) -> Router {
     let (router, _) = routes().split_for_parts();
+    let mcp = axum::routing::any(mcp::http::handle).with_state(mcp::http::Door::new(&app));
     router
+        .route("/mcp", mcp)
         .route("/openapi.json", axum::routing::get(health::openapi))
         .fallback(problem::not_found)
         .method_not_allowed_fallback(problem::method_not_allowed)

@@ -6,8 +6,10 @@ use async_trait::async_trait;
 use reqwest::Method;
 use reveille::{
     clock::ManualClock,
+    config::McpConfig,
     engine::{Engine, Settings},
     http::{self, App, guard::AllowedHosts},
+    mcp::StandbyLimits,
 };
 use reveille_core::{Batch, ItemId, Needs, Session, SessionId, Timestamp, command::State};
 use reveille_store::{
@@ -135,7 +137,8 @@ impl Site {
             stop.clone(),
             &TaskTracker::new(),
         );
-        let app = App { engine: engine.clone(), stop: stop.clone(), started_at: engine.now() };
+        let standby_limits = StandbyLimits::new(&McpConfig::default());
+        let app = App { engine: engine.clone(), stop: stop.clone(), started_at: engine.now(), standby_limits };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(http::serve::serve(listener, http::router(app), AllowedHosts::default(), stop));

@@ -1,0 +1,95 @@
+//! One call, sent as often as daemons are lost under it, and still carried out once.
+
+use super::super::{Call, Refusal, standby};
+use crate::tools::Tool;
+use reveille_core::{Limits, Millis, duration};
+use serde_json::{Map, Value, json};
+use std::time::Instant;
+
+/// The least a repeated call stands by: its time is over, and the answer says how things are.
+const MOMENT: Millis = Millis::new(1);
+
+pub struct Attempts {
+    pub call: Call,
+    /// An attempt was sent whose answer never came: it may have been carried out.
+    pub unanswered: bool,
+    began: Instant,
+    /// Makes repeated creations one.
+    key: String,
+}
+
+/// What is sent to the daemon.
+pub struct ToolRequest {
+    pub session: String,
+    pub tool: &'static str,
+    pub arguments: Map<String, Value>,
+    pub client: Option<String>,
+    pub standby_max: Millis,
+    pub key: Option<String>,
+}
+
+impl Attempts {
+    pub fn new(call: Call) -> Self {
+        let key = format!("bridge-{:016x}{:016x}", rand::random::<u64>(), rand::random::<u64>());
+        Self { call, unanswered: false, began: Instant::now(), key }
+    }
+
+    /// The call as it is to be sent now: what has passed since it came is taken off.
+    pub fn request(&self) -> ToolRequest {
+        let passed = Millis::new(self.began.elapsed().as_millis() as u64);
+        let mut request = self.ask(self.call.tool, self.call.arguments.clone());
+        request.key = Some(self.key.clone());
+        if self.unanswered {
+            let whole = standby::expected(&self.call).unwrap_or(self.call.standby_max);
+            request.standby_max = less(whole, passed);
+            if request.arguments.contains_key("timer_id") {
+                shorten(&mut request.arguments, passed);
+            }
+        }
+        request
+    }
+
+    /// Reads the timer that this call is about.
+    pub fn read(&self) -> ToolRequest {
+        let id = self.call.arguments.get("timer_id").cloned().unwrap_or_default();
+        self.ask(Tool::ReadTimer, Map::from_iter([("timer_id".into(), id)]))
+    }
+
+    fn ask(&self, tool: Tool, arguments: Map<String, Value>) -> ToolRequest {
+        ToolRequest {
+            session: self.call.session.to_string(),
+            tool: tool.name(),
+            arguments,
+            client: self.call.client.clone(),
+            standby_max: self.call.standby_max,
+            key: None,
+        }
+    }
+
+    pub fn is_done_already(&self, refusal: &Refusal) -> bool {
+        self.unanswered
+            && matches!(
+                (self.call.tool, refusal.code()),
+                (Tool::StopTimer, "timer_ended") | (Tool::ResumeTimer, "not_paused")
+            )
+    }
+
+    /// What the lost answer would have said.
+    pub fn outcome(&self) -> &'static str {
+        if self.call.tool == Tool::StopTimer { "stopped" } else { "resumed" }
+    }
+}
+
+/// `total_duration` of a continued timer is what shall remain from now, and now is later than it was.
+fn shorten(arguments: &mut Map<String, Value>, passed: Millis) {
+    let given = arguments.get("total_duration").filter(|value| !value.is_null());
+    let Some(Ok(total)) = given.map(|value| duration::parse("total_duration", value, Limits::default().duration_max))
+    else {
+        return;
+    };
+    arguments.insert("total_duration".into(), json!(less(total, passed).get() as f64 / 1000.0));
+}
+
+fn less(whole: Millis, passed: Millis) -> Millis {
+    Millis::new(whole.get().saturating_sub(passed.get())).max(MOMENT)
+}

@@ -1,0 +1,185 @@
+//! The daemon behind the bridge: found by the address it left in the data directory, started if there is none.
+
+use super::{super::Refusal, attempt::ToolRequest};
+use crate::{
+    cli::client::segment,
+    config::Config,
+    http::tools::{CLIENT_HEADER, RECEIPT_EXPLICIT, RECEIPT_HEADER, STANDBY_MAX_HEADER},
+};
+use reqwest::{RequestBuilder, StatusCode};
+use reveille_core::SessionId;
+use serde_json::{Value, json};
+use std::{
+    ffi::OsString,
+    fs::{self, OpenOptions},
+    path::PathBuf,
+    process::Stdio,
+    time::Duration,
+};
+use tokio::{process::Command, sync::Mutex, time::Instant};
+
+/// A daemon that is being started has this long to answer; one with a million timers takes half a second.
+const START_MAX: Duration = Duration::from_secs(20);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// Settling a lease may be tried this often; then it runs out.
+const SETTLE_TRIES_MAX: usize = 3;
+const LOG: &str = "server.log";
+
+pub struct Daemon {
+    http: reqwest::Client,
+    place: Place,
+    /// One start at a time.
+    starting: Mutex<()>,
+}
+
+enum Place {
+    /// Named by the user; not ours to start.
+    At(String),
+    Local {
+        data_dir: PathBuf,
+        address_file: PathBuf,
+        arguments: Vec<OsString>,
+    },
+}
+
+/// No answer came.
+pub enum Lost {
+    /// The daemon cannot have seen the request.
+    BeforeSending,
+    /// It may have carried it out.
+    AfterSending,
+}
+
+impl Daemon {
+    pub fn at(url: &str) -> anyhow::Result<Self> {
+        Self::new(Place::At(url.trim_end_matches('/').to_owned()))
+    }
+
+    /// The one that keeps the configured data directory, whatever its port.
+    pub fn local(config: &Config, config_file: Option<PathBuf>) -> anyhow::Result<Self> {
+        let data_dir = std::path::absolute(&config.data_dir)?;
+        let mut arguments: Vec<OsString> = vec!["serve".into(), "--background".into()];
+        arguments.extend(["--data-dir".into(), data_dir.clone().into()]);
+        if let Some(file) = config_file {
+            arguments.extend(["--config".into(), std::path::absolute(file)?.into()]);
+        }
+        Self::new(Place::Local { address_file: config.address_file(), data_dir, arguments })
+    }
+
+    fn new(place: Place) -> anyhow::Result<Self> {
+        let http = reqwest::Client::builder().no_proxy().connect_timeout(CONNECT_MAX).build()?;
+        Ok(Self { http, place, starting: Mutex::new(()) })
+    }
+
+    fn url(&self) -> Option<String> {
+        match &self.place {
+            Place::At(url) => Some(url.clone()),
+            Place::Local { address_file, .. } => {
+                let address = fs::read_to_string(address_file).ok()?;
+                Some(address.trim().to_owned()).filter(|url| !url.is_empty())
+            }
+        }
+    }
+
+    /// The outer error: no answer. The inner one: a refusal.
+    pub async fn send(&self, request: ToolRequest) -> Result<Result<Value, Refusal>, Lost> {
+        let url = self.url().ok_or(Lost::BeforeSending)?;
+        let path = format!("{url}/api/sessions/{}/tools/{}", segment(&request.session), request.tool);
+        let mut post = self
+            .http
+            .post(path)
+            .header(RECEIPT_HEADER, RECEIPT_EXPLICIT)
+            .header(STANDBY_MAX_HEADER, request.standby_max.to_string())
+            .json(&request.arguments);
+        if let Some(client) = request.client.and_then(|name| name.parse::<axum::http::HeaderValue>().ok()) {
+            post = post.header(CLIENT_HEADER, client);
+        }
+        if let Some(key) = request.key {
+            post = post.header("idempotency-key", key);
+        }
+        answer(post).await
+    }
+
+    /// A daemon answers when this returns.
+    pub async fn revive(&self) -> Result<(), Refusal> {
+        let _one = self.starting.lock().await;
+        let deadline = Instant::now() + START_MAX;
+        let mut started = None;
+        while Instant::now() < deadline {
+            if self.is_alive().await {
+                return Ok(());
+            }
+            // A second bridge may have been faster: the store's lock lets one daemon live, and its address is awaited.
+            let gone = match &mut started {
+                None => true,
+                Some(child) => tokio::process::Child::try_wait(child).is_ok_and(|ended| ended.is_some()),
+            };
+            if gone {
+                started = self.start()?;
+                tokio::time::sleep(LOOK_AGAIN * 5).await;
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        Err(self.unreachable())
+    }
+
+    async fn is_alive(&self) -> bool {
+        let Some(url) = self.url() else { return false };
+        let asked = self.http.get(format!("{url}/healthz")).timeout(CONNECT_MAX).send().await;
+        asked.is_ok_and(|response| response.status() == StatusCode::OK)
+    }
+
+    fn start(&self) -> Result<Option<tokio::process::Child>, Refusal> {
+        let Place::Local { data_dir, arguments, .. } = &self.place else { return Ok(None) };
+        let started = (|| {
+            fs::create_dir_all(data_dir)?;
+            let log = OpenOptions::new().create(true).append(true).open(data_dir.join(LOG))?;
+            Command::new(std::env::current_exe()?)
+                .args(arguments)
+                .current_dir(data_dir)
+                .stdin(Stdio::null())
+                .stdout(log.try_clone()?)
+                .stderr(log)
+                .spawn()
+        })();
+        started.map(Some).map_err(|error: std::io::Error| {
+            let detail = format!("the Reveille daemon could not be started in {}: {error}", data_dir.display());
+            Refusal::new("daemon_not_started", detail)
+        })
+    }
+
+    fn unreachable(&self) -> Refusal {
+        let detail = match &self.place {
+            Place::At(url) => format!("no Reveille daemon answers at {url}; start it with `reveille`"),
+            Place::Local { data_dir, .. } => {
+                format!("the Reveille daemon could not be started; {} says why", data_dir.join(LOG).display())
+            }
+        };
+        Refusal::new("daemon_not_started", detail)
+    }
+
+    /// Says what became of leased messages.
+    pub async fn settle(&self, session: &SessionId, lease: &str, how: &'static str) {
+        for _ in 0..SETTLE_TRIES_MAX {
+            let Some(url) = self.url() else { return };
+            let path = format!("{url}/api/sessions/{}/inbox/{how}", segment(session.as_str()));
+            if answer(self.http.post(path).json(&json!({"lease": lease})).timeout(CONNECT_MAX)).await.is_ok() {
+                return;
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+}
+
+async fn answer(request: RequestBuilder) -> Result<Result<Value, Refusal>, Lost> {
+    let lost = |error: reqwest::Error| if error.is_connect() { Lost::BeforeSending } else { Lost::AfterSending };
+    let response = request.send().await.map_err(lost)?;
+    let status = response.status();
+    let body: Value = response.json().await.map_err(lost)?;
+    match body {
+        body if status == StatusCode::OK => Ok(Ok(body)),
+        Value::Object(problem) => Ok(Err(Refusal::of(problem))),
+        other => Ok(Err(Refusal::new("unexpected_answer", format!("the daemon answered {status}: {other}")))),
+    }
+}

@@ -1,0 +1,112 @@
+//! `reveille mcp`: MCP over stdio, carried out by a daemon over its HTTP API. The daemon is started if none runs and left
+//! running, so that timers outlive the agent. Nothing is kept here: a bridge that dies loses nothing.
+
+mod attempt;
+mod daemon;
+mod receipt;
+mod transport;
+
+pub use daemon::Daemon;
+
+use super::{Answer, Backend, Call, Handler, Identity, Refusal, StandbyLimits, identity};
+use attempt::Attempts;
+use daemon::Lost;
+use receipt::{Leases, Written};
+use reveille_core::SessionId;
+use rmcp::{
+    RoleServer,
+    model::RequestId,
+    service::{RequestContext, ServerInitializeError, serve_server_with_ct},
+    transport::{async_rw::AsyncRwTransport, stdio},
+};
+use serde_json::{Value, json};
+use std::{env, sync::Arc, time::Duration};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use transport::Receipted;
+
+/// How often a call is sent again to a daemon that was lost in the middle of it.
+const TRIES_MAX: usize = 5;
+/// Deliveries that were written just before the end are still committed, if the daemon takes no longer than this.
+const LAST_COMMITS: Duration = Duration::from_secs(2);
+
+#[derive(Clone)]
+struct Bridge {
+    daemon: Arc<Daemon>,
+    written: Arc<Written>,
+    settling: TaskTracker,
+}
+
+/// Serves the client at stdin and stdout until it closes them.
+pub async fn serve(daemon: Daemon, session: Option<SessionId>, limits: StandbyLimits) -> anyhow::Result<()> {
+    let inherited = env::var("CLAUDE_CODE_SESSION_ID").ok().and_then(|name| SessionId::parse(&name).ok());
+    let identity = Identity { given: session, inherited, connection: Some(identity::fresh()) };
+    let written = Arc::new(Written::default());
+    let bridge = Bridge { daemon: Arc::new(daemon), written: written.clone(), settling: TaskTracker::new() };
+    let (settling, stop) = (bridge.settling.clone(), CancellationToken::new());
+    let handler = Handler { backend: bridge, identity, limits: Arc::new(limits), stop: stop.clone() };
+    let (stdin, stdout) = stdio();
+    let transport = Receipted::new(AsyncRwTransport::new_server(stdin, stdout), written, stop.clone());
+    match serve_server_with_ct(handler, transport, CancellationToken::new()).await {
+        Ok(running) => drop(running.waiting().await?),
+        Err(ServerInitializeError::ConnectionClosed(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    settling.close();
+    let _ = tokio::time::timeout(LAST_COMMITS, settling.wait()).await;
+    Ok(())
+}
+
+impl Backend for Bridge {
+    type Receipt = Leases;
+
+    async fn call(&self, call: Call) -> Result<Answer<Leases>, Refusal> {
+        let mut attempts = Attempts::new(call);
+        for _ in 0..TRIES_MAX {
+            match self.daemon.send(attempts.request()).await {
+                Ok(answer) => return self.answered(&attempts, answer).await,
+                Err(Lost::BeforeSending) => {}
+                Err(Lost::AfterSending) => attempts.unanswered = true,
+            }
+            self.daemon.revive().await?;
+        }
+        Err(Refusal::new("daemon_lost", "the Reveille daemon was lost again and again; its timers are kept. Try again"))
+    }
+
+    fn hand_over(&self, context: &RequestContext<RoleServer>, receipt: Leases) {
+        self.written.expect(context.id.clone(), receipt);
+    }
+
+    fn begun(&self, _: &RequestContext<RoleServer>) {} // stdio has no head that could be late
+
+    fn cancelled(&self, request: &RequestId) {
+        drop(self.written.take(request));
+    }
+}
+
+impl Bridge {
+    async fn answered(&self, attempts: &Attempts, answer: Result<Value, Refusal>) -> Result<Answer<Leases>, Refusal> {
+        let answer = match answer {
+            // The answer to an earlier attempt was lost, and that attempt did what this one was refused.
+            Err(refusal) if attempts.is_done_already(&refusal) => self.read(attempts).await?,
+            answer => answer?,
+        };
+        let (mut body, session) = (answer, attempts.call.session.clone());
+        let leases = body.as_object_mut().and_then(|body| body.remove("leases"));
+        let leases = serde_json::from_value(leases.unwrap_or_default()).unwrap_or_default();
+        let receipt = Leases::new(self.daemon.clone(), self.settling.clone(), session, leases);
+        Ok(Answer { body, receipt })
+    }
+
+    /// How the timer stands after a command that was carried out, whose own answer nobody got.
+    async fn read(&self, attempts: &Attempts) -> Result<Value, Refusal> {
+        let Ok(read) = self.daemon.send(attempts.read()).await else {
+            return Err(Refusal::new(
+                "daemon_lost",
+                "the Reveille daemon was lost; read_timer tells how the timer stands",
+            ));
+        };
+        let mut body = read?;
+        body["outcome"] = json!(attempts.outcome());
+        Ok(body)
+    }
+}

@@ -1,0 +1,59 @@
+//! Messages in answers that are not yet written. Committed when they are; given back when they cannot be; and when this
+//! process dies, their lease runs out.
+
+use super::Daemon;
+use reveille_core::SessionId;
+use rmcp::model::RequestId;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio_util::task::TaskTracker;
+
+pub struct Leases {
+    daemon: Arc<Daemon>,
+    settling: TaskTracker,
+    session: SessionId,
+    leases: Vec<String>,
+}
+
+impl Leases {
+    pub fn new(daemon: Arc<Daemon>, settling: TaskTracker, session: SessionId, leases: Vec<String>) -> Self {
+        Self { daemon, settling, session, leases }
+    }
+
+    pub fn commit(mut self) {
+        self.settle("commit");
+    }
+
+    fn settle(&mut self, how: &'static str) {
+        for lease in std::mem::take(&mut self.leases) {
+            let (daemon, session) = (self.daemon.clone(), self.session.clone());
+            self.settling.spawn(async move { daemon.settle(&session, &lease, how).await });
+        }
+    }
+}
+
+impl Drop for Leases {
+    fn drop(&mut self) {
+        self.settle("release");
+    }
+}
+
+/// The receipts of answers on their way to the client, by request.
+#[derive(Default)]
+pub struct Written(Mutex<HashMap<RequestId, Leases>>);
+
+impl Written {
+    pub fn expect(&self, request: RequestId, leases: Leases) {
+        self.all().insert(request, leases);
+    }
+
+    pub fn take(&self, request: &RequestId) -> Option<Leases> {
+        self.all().remove(request)
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<RequestId, Leases>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,148 @@
+//! Which session a call belongs to. Said by the client in one of several places; never guessed from a port, a path or a
+//! process.
+
+use super::Refusal;
+use crate::tools::Tool;
+use axum::http::{HeaderMap, request::Parts};
+use rand::Rng;
+use reveille_core::{SessionId, text};
+use rmcp::{RoleServer, service::RequestContext};
+use serde_json::{Map, Value};
+
+pub const SESSION_HEADER: &str = "x-reveille-session";
+const SESSION_META: &str = "reveille/session";
+/// Codex names its conversation so in every call.
+const THREAD_META: &str = "threadId";
+
+/// What is known of the session before any call: by flag, environment or connection.
+#[derive(Clone, Debug, Default)]
+pub struct Identity {
+    /// `--session` or `REVEILLE_SESSION`: goes over all.
+    pub given: Option<SessionId>,
+    /// `CLAUDE_CODE_SESSION_ID`: after what the call itself says.
+    pub inherited: Option<SessionId>,
+    /// Made for this connection; for calls that name no other.
+    pub connection: Option<SessionId>,
+}
+
+/// A call's session, and whether its agent has to hear of it.
+#[derive(Debug)]
+pub struct Told {
+    pub session: SessionId,
+    known: Known,
+}
+
+#[derive(Debug, PartialEq)]
+enum Known {
+    /// The client named it.
+    ToClient,
+    /// Made for the connection, which remembers it.
+    ToConnection,
+    /// Made just now, and only the agent can remember it.
+    ToNobody,
+}
+
+impl Told {
+    pub fn to_tell(&self) -> Option<&SessionId> {
+        (self.known != Known::ToClient).then_some(&self.session)
+    }
+
+    pub fn must_be_passed_on(&self) -> bool {
+        self.known == Known::ToNobody
+    }
+}
+
+impl Identity {
+    pub fn resolve(
+        &self,
+        context: &RequestContext<RoleServer>,
+        tool: Tool,
+        arguments: &mut Map<String, Value>,
+    ) -> Result<Told, Refusal> {
+        let named = argument(arguments)?;
+        let parts = context.extensions.get::<Parts>();
+        if let Some(own) = self.own(context, parts)? {
+            return match named {
+                Some(named) if named != own => Err(mismatch(&own, &named)),
+                _ => Ok(Told { session: own, known: Known::ToClient }),
+            };
+        }
+        if let Some(named) = named {
+            return Ok(Told { session: named, known: Known::ToClient });
+        }
+        let connection = self.connection.clone().or_else(|| parts?.extensions.get::<ConnectionSession>()?.0.clone());
+        if let Some(session) = connection {
+            return Ok(Told { session, known: Known::ToConnection });
+        }
+        if creates(tool, arguments) {
+            return Ok(Told { session: fresh(), known: Known::ToNobody });
+        }
+        let detail = "this connection has no session of its own: pass the `session` that the call which made the timer \
+                      answered with, or have your client send the header x-reveille-session";
+        Err(Refusal::new("session_required", detail))
+    }
+
+    fn own(&self, context: &RequestContext<RoleServer>, parts: Option<&Parts>) -> Result<Option<SessionId>, Refusal> {
+        if self.given.is_some() {
+            return Ok(self.given.clone());
+        }
+        let meta = |name| context.meta.get(name).and_then(Value::as_str);
+        let header = parts.and_then(|parts| header(&parts.headers));
+        match header.as_deref().or_else(|| meta(SESSION_META)).or_else(|| meta(THREAD_META)) {
+            Some(name) => parse(name).map(Some),
+            None => Ok(self.inherited.clone()),
+        }
+    }
+}
+
+/// The session made for a connection over HTTP, found in the request's extensions.
+#[derive(Clone)]
+pub struct ConnectionSession(pub Option<SessionId>);
+
+/// A name nobody has and nobody can guess.
+pub fn fresh() -> SessionId {
+    const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+    let mut random = [0u8; FRESH_CHARACTERS];
+    rand::rng().fill_bytes(&mut random);
+    let name: String = random.iter().map(|byte| char::from(ALPHABET[usize::from(byte & 31)])).collect();
+    SessionId::new(format!("{FRESH_PREFIX}{name}"))
+}
+
+pub const FRESH_PREFIX: &str = "mcp_";
+/// 130 bits.
+pub const FRESH_CHARACTERS: usize = 26;
+
+fn header(headers: &HeaderMap) -> Option<String> {
+    headers.get(SESSION_HEADER).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+}
+
+fn argument(arguments: &mut Map<String, Value>) -> Result<Option<SessionId>, Refusal> {
+    match arguments.remove("session") {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(name)) if name.trim().is_empty() => Ok(None),
+        Some(Value::String(name)) => parse(&name).map(Some),
+        Some(_) => Err(Refusal::new("invalid_argument", "`session` must be a text")),
+    }
+}
+
+fn parse(name: &str) -> Result<SessionId, Refusal> {
+    SessionId::parse(name).map_err(|reject| Refusal::new(reject.code(), reject.to_string()))
+}
+
+fn mismatch(own: &SessionId, named: &SessionId) -> Refusal {
+    let detail = format!(
+        "this connection belongs to session '{own}'; leave `session` out ('{}' is another one)",
+        text::shown(named.as_str())
+    );
+    Refusal::new("session_mismatch", detail)
+}
+
+/// Whether the call makes something new, so that a new session makes sense for it.
+fn creates(tool: Tool, arguments: &Map<String, Value>) -> bool {
+    let said = |name: &str| arguments.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
+    match tool.name() {
+        "timer" => said("timer_id").is_none(),
+        "clock" => said("action") == Some("schedule"),
+        _ => false,
+    }
+}

@@ -1,0 +1,292 @@
+//! The life of timers as an agent sees it over MCP: in both eras of the protocol, over both transports.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use reveille::config::Length;
+use reveille_core::Millis;
+use serde_json::{Value, json};
+use support::{
+    mcp::{Agent, ERAS, Era, good, refusal, words},
+    process::Home,
+    *,
+};
+
+/// A server whose address outlives it, and that lets unknown clients stand by for long.
+async fn world() -> World {
+    let mut world = World::with(|config| config.mcp.standby_max = Length(Millis::from_secs(3600))).await;
+    world.config.listen = world.server().address;
+    world
+}
+
+/// The same agent, connected in every way there is.
+async fn connect(world: &World, home: &Home, way: (Era, bool), session: &str) -> Agent {
+    match way {
+        (era, false) => Agent::http(&world.url, era, "test", Some(session)).await,
+        (era, true) => {
+            let mut command = home.command(&["mcp", "--url", &world.url, "--session", session]);
+            command.env("REVEILLE_MCP_STANDBY_MAX", "1h");
+            Agent::stdio(command, era, "test").await
+        }
+    }
+}
+
+fn ways() -> impl Iterator<Item = (Era, bool)> {
+    ERAS.into_iter().flat_map(|era| [(era, false), (era, true)])
+}
+
+async fn answer(call: tokio::task::JoinHandle<rmcp::model::CallToolResult>) -> rmcp::model::CallToolResult {
+    within("the call answers", call).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_timer_is_made_times_out_goes_on_and_is_told_in_a_message() {
+    let (world, home) = (world().await, Home::default());
+    for (number, way) in ways().enumerate() {
+        let session = format!("agent-{number}");
+        let agent = connect(&world, &home, way, &session).await;
+        let asked =
+            json!({"total_duration": "300", "timeout_duration": 60, "reason": "build", "mission": null, "x": 1});
+        let call = agent.standing(&world, asked).await;
+        world.advance(60);
+        let result = answer(call).await;
+        let body = good(&result);
+        has(&body, json!({"outcome": "timeout", "timeout": true, "remaining_time": 240, "session": null}));
+        let id = id(&body);
+        assert!(words(&result).starts_with(&format!("Timer {id}: timeout, 240 of 300 seconds remain.")), "{way:?}");
+
+        let call = agent.standing(&world, json!({"timer_id": id, "timeout_duration": "1m"})).await;
+        world.advance(60);
+        has(&good(&answer(call).await), json!({"outcome": "timeout", "remaining_time": 180}));
+
+        // Cancelled by another call of the same agent: the one that stands by returns.
+        let call = agent.standing(&world, json!({"timer_id": id})).await;
+        has(
+            &agent.done("cancel_timer", json!({"timer_id": id, "reason": "other work"})).await,
+            json!({"outcome": "background"}),
+        );
+        has(&good(&answer(call).await), json!({"outcome": "background"}));
+        world.advance(180);
+        world.until_message(&session, &id).await;
+        let told = agent.done("read_timer", json!({})).await;
+        assert_eq!(told["messages"][0]["text"], finished(&id, "Reason", "build", 300), "{way:?}");
+        world.until_event(&id.replace("timer_", "msg_"), "message.delivered").await;
+        assert_eq!(agent.done("read_timer", json!({"timer_id": id})).await["messages"], json!([]), "{way:?}");
+        assert!(world.inbox(&session).await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_timer_is_paused_resumed_and_stopped() {
+    let (world, home) = (world().await, Home::default());
+    for (number, way) in ways().enumerate() {
+        let agent = connect(&world, &home, way, &format!("agent-{number}")).await;
+        let mission = agent.done("timer", json!({"total_duration": 100, "mission": "look"})).await;
+        has(&mission, json!({"outcome": "scheduled", "status": "running"}));
+        let id = id(&mission);
+        has(
+            &agent.done("pause_timer", json!({"timer_id": id, "pause_duration": "2m"})).await,
+            json!({"status": "paused"}),
+        );
+        world.advance(60);
+        has(
+            &agent.done("resume_timer", json!({"timer_id": id})).await,
+            json!({"outcome": "resumed", "remaining_time": 100}),
+        );
+        has(&agent.done("stop_timer", json!({"timer_id": id, "reason": "done"})).await, json!({"status": "stopped"}));
+        let (code, refused) = agent.refused("stop_timer", json!({"timer_id": id})).await;
+        assert_eq!(code, "timer_ended");
+        assert_eq!(refused["timer"]["status"], "stopped");
+        assert_eq!(agent.refused("read_timer", json!({"timer_id": "timer_x"})).await.0, "unknown_timer");
+        assert_eq!(agent.refused("timer", json!({"total_duration": 0, "reason": "r"})).await.0, "invalid_duration");
+        assert_eq!(agent.refused("pause_timer", json!({"timer_id": id})).await.0, "missing_argument");
+    }
+}
+
+#[tokio::test]
+async fn a_restart_of_the_daemon_is_nothing_the_agent_notices() {
+    for way in ways() {
+        let (mut world, home) = (world().await, Home::default());
+        // Not even where the session was made for the connection.
+        let agent = match way {
+            (era, false) => Agent::http(&world.url, era, "test", None).await,
+            (era, true) => Agent::stdio(home.command(&["mcp", "--url", &world.url]), era, "test").await,
+        };
+        let made = agent.done("timer", json!({"total_duration": 100, "mission": "look"})).await;
+        let (id, session) = (id(&made), text(&made["session"]));
+        // Where the client has no place to remember it, its model has.
+        let also = |mut arguments: Value| {
+            if way == (Era::Modern, false) {
+                arguments["session"] = json!(session);
+            }
+            arguments
+        };
+        world.down().await;
+        world.advance(100);
+        world.up().await;
+        world.until_message(&session, &id).await;
+        let told = agent.done("read_timer", also(json!({"timer_id": id}))).await;
+        assert_eq!(told["messages"][0]["text"], finished(&id, "Mission", "look", 100), "{way:?}");
+        let call = agent.standing(&world, also(json!({"total_duration": 50, "reason": "r"}))).await;
+        world.advance(50);
+        has(&good(&answer(call).await), json!({"outcome": "completed", "messages": []}));
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_call_leaves_its_timer_alone() {
+    let (world, home) = (world().await, Home::default());
+    for (number, way) in ways().enumerate() {
+        let session = format!("agent-{number}");
+        let agent = connect(&world, &home, way, &session).await;
+        let call = agent.standing(&world, json!({"total_duration": 300, "reason": "r"})).await;
+        call.abort(); // the SDK tells the server, in the way of its era
+        world.standing_count(0).await;
+        let timers = agent.done("read_timer", json!({})).await;
+        has(&timers["timers"][0], json!({"status": "running", "remaining_time": 300}));
+        let id = id(&timers["timers"][0]);
+        world.advance(300);
+        world.until_message(&session, &id).await;
+        let told = agent.done("read_timer", json!({"timer_id": id})).await;
+        assert_eq!(list(&told["messages"]).len(), 1, "{way:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_stand_by_keeps_within_what_its_client_allows() {
+    let (world, home) = (World::start().await, Home::default());
+    for (name, seconds) in [("nobody-knows", 50), ("codex-mcp-client", 280), ("Cline", 50)] {
+        for (era, stdio) in ways() {
+            let agent = if stdio {
+                Agent::stdio(home.command(&["mcp", "--url", &world.url, "-s", "s"]), era, name).await
+            } else {
+                Agent::http(&world.url, era, name, Some("s")).await
+            };
+            let call = agent.standing(&world, json!({"total_duration": 3600, "reason": "r"})).await;
+            world.advance(seconds - 1);
+            assert!(!call.is_finished());
+            world.advance(1);
+            let body = good(&answer(call).await);
+            has(&body, json!({"outcome": "timeout", "remaining_time": 3600 - seconds, "status": "running"}));
+            let hint = text(&body["hint"]);
+            assert!(hint.starts_with("Still running") && hint.contains("call timer again with timer_id"), "{hint}");
+            agent.done("stop_timer", json!({"timer_id": body["timer_id"]})).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn progress_comes_at_once() {
+    let (world, home) = (world().await, Home::default());
+    for (number, way) in ways().enumerate() {
+        let agent = connect(&world, &home, way, &format!("agent-{number}")).await;
+        let call = agent.standing(&world, json!({"total_duration": 300, "timeout_duration": 60, "reason": "r"})).await;
+        let mut heard = agent.listener().progress.subscribe();
+        let first = within("progress", heard.wait_for(|all| !all.is_empty())).await.unwrap()[0].clone();
+        assert_eq!((first.progress, first.total), (0.0, Some(60.0)));
+        assert_eq!(first.message.as_deref(), Some("standing by: 60 s of 60 s remain"));
+        world.advance(60);
+        good(&answer(call).await);
+    }
+}
+
+#[tokio::test]
+async fn sessions_never_meet() {
+    let (world, home) = (world().await, Home::default());
+    for (number, way) in ways().enumerate() {
+        let one = connect(&world, &home, way, &format!("one-{number}")).await;
+        let other = connect(&world, &home, way, &format!("other-{number}")).await;
+        let id = id(&one.done("timer", json!({"total_duration": 100, "mission": "m"})).await);
+        for tool in ["timer", "read_timer", "stop_timer", "cancel_timer", "pause_timer", "resume_timer"] {
+            let asked = json!({"timer_id": id, "pause_duration": 5});
+            let (code, refused) = other.refused(tool, asked.clone()).await;
+            assert_eq!((code.as_str(), &refused["live_timers"]), ("unknown_timer", &json!([])), "{tool}");
+            let named = json!({"timer_id": id, "pause_duration": 5, "session": format!("one-{number}")});
+            assert_eq!(other.refused(tool, named).await.0, "session_mismatch", "{tool}");
+        }
+        has(&one.done("read_timer", json!({"timer_id": id})).await, json!({"status": "running"}));
+        assert_eq!(other.done("read_timer", json!({})).await["timers"], json!([]));
+    }
+}
+
+#[tokio::test]
+async fn unknown_tools_and_unreadable_parameters_are_protocol_errors() {
+    let (world, home) = (world().await, Home::default());
+    for way in ways() {
+        let agent = connect(&world, &home, way, "s").await;
+        let error = agent.send("snooze", json!({}), Value::Null).await.unwrap_err();
+        let rmcp::ServiceError::McpError(error) = error else { panic!("{error}") };
+        assert_eq!((error.code.0, error.message.as_ref()), (-32602, "Unknown tool: snooze"), "{way:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_list_of_tools_is_the_same_bytes_every_time() {
+    let (world, home) = (world().await, Home::default());
+    let mut seen = Vec::new();
+    for way in ways() {
+        let agent = connect(&world, &home, way, "s").await;
+        let listed = agent.client.list_all_tools().await.unwrap();
+        seen.push(serde_json::to_string(&listed).unwrap());
+        let names: Vec<_> = listed.iter().map(|tool| tool.name.to_string()).collect();
+        assert_eq!(names, reveille::tools::Tool::ALL.map(|tool| tool.name().to_owned()));
+        assert!(listed.iter().all(|tool| tool.output_schema.is_some()));
+    }
+    seen.dedup();
+    assert_eq!(seen.len(), 1);
+}
+
+#[tokio::test]
+async fn a_session_is_named_in_many_ways() {
+    let world = world().await;
+    let home = Home::default();
+    let make = json!({"total_duration": 100, "mission": "m"});
+    let of = |result: rmcp::model::CallToolResult| good(&result);
+    for era in ERAS {
+        let plain = Agent::http(&world.url, era, "test", None).await;
+        for (meta, session) in [
+            (json!({"reveille/session": "named"}), "named"),
+            (json!({"threadId": "thread"}), "thread"),
+            (json!({"threadId": "thread", "reveille/session": "named"}), "named"),
+        ] {
+            let made = of(plain.send("timer", make.clone(), meta.clone()).await.unwrap());
+            let found = world.done(session, "read_timer", json!({"timer_id": made["timer_id"]})).await;
+            assert_eq!((&found["status"], made.get("session")), (&json!("running"), None), "{meta}");
+            let other = plain.send("timer", json!({"session": "x", "total_duration": 1, "mission": "m"}), meta).await;
+            assert_eq!(refusal(&other.unwrap()).0, "session_mismatch");
+        }
+        let mut named = make.clone();
+        named["session"] = json!("argument");
+        let made = plain.done("timer", named).await;
+        has(
+            &world.done("argument", "read_timer", json!({"timer_id": made["timer_id"]})).await,
+            json!({"outcome": "read"}),
+        );
+        // Nothing at all: a session nobody can guess, which the result tells.
+        let made = plain.done("timer", make.clone()).await;
+        let session = text(&made["session"]);
+        assert!(session.starts_with("mcp_") && session.len() > 20, "{session}");
+        let again = plain.done("timer", make.clone()).await;
+        assert_eq!(again["session"] == made["session"], era == Era::Legacy, "a connection has one, a request has not");
+        if era == Era::Modern {
+            assert_eq!(plain.refused("read_timer", json!({})).await.0, "session_required");
+        }
+        let mut command = home.command(&["mcp", "--url", &world.url]);
+        command.env("CLAUDE_CODE_SESSION_ID", "claude");
+        let claude = Agent::stdio(command, era, "claude-code").await;
+        let made = claude.done("timer", make.clone()).await;
+        has(
+            &world.done("claude", "read_timer", json!({"timer_id": made["timer_id"]})).await,
+            json!({"outcome": "read"}),
+        );
+        let mut command = home.command(&["mcp", "--url", &world.url]);
+        command.env("CLAUDE_CODE_SESSION_ID", "claude").env("REVEILLE_SESSION", "explicit");
+        let explicit = Agent::stdio(command, era, "claude-code").await;
+        let made = explicit.done("timer", make.clone()).await;
+        has(
+            &world.done("explicit", "read_timer", json!({"timer_id": made["timer_id"]})).await,
+            json!({"outcome": "read"}),
+        );
+    }
+}

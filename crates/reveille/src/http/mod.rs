@@ -80,7 +80,7 @@ pub fn openapi() -> String {
 
 pub fn router(app: App) -> Router {
     let (router, _) = routes().split_for_parts();
-    let mcp = axum::routing::any(mcp::http::handle).with_state(mcp::http::Door::new(&app));
+    let mcp = mcp::http::route(mcp::http::handler(&app));
     router
         .route("/mcp", mcp)
         .route("/openapi.json", axum::routing::get(health::openapi))

@@ -9,9 +9,11 @@ use reveille_core::text;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CacheScope, CallToolRequestParams, CallToolResponse, CancelledNotificationParam, CustomRequest, CustomResult,
-        DiscoverResult, ErrorCode, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
-        Tool as Listed,
+        CacheScope, CallToolRequestParams, CallToolResponse, CancelledNotificationParam, CompleteRequestMethod,
+        CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorCode,
+        ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod, ListResourceTemplatesResult,
+        ListResourcesRequestMethod, ListResourcesResult, ListToolsResult, PaginatedRequestParams, ServerCapabilities,
+        ServerConfig, Tool as Listed,
     },
     service::{NotificationContext, RequestContext},
 };
@@ -25,9 +27,8 @@ const INSTRUCTIONS: &str = "A clock for waiting without spending requests. To wa
     reason and a timeout, look for yourself when it returns, and call it again with the timer_id to wait on. To come \
     back later, call timer with a mission and end your turn; a message wakes you.";
 
-/// Requests with methods the protocol knows, whose parameters could not be read.
-const METHODS: &[&str] =
-    &["initialize", "tools/call", "tools/list", "ping", "tasks/get", "tasks/cancel", "tasks/update"];
+/// Methods of ours. A request for one of them that is none of the SDK's has parameters that cannot be read.
+const METHODS: &[&str] = &["tools/call", "tools/list"];
 
 #[derive(Clone)]
 pub struct Handler<B> {
@@ -110,6 +111,40 @@ impl<B: Backend> ServerHandler for Handler<B> {
             return Err(ErrorData::invalid_params(why, None));
         }
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("Method not found: {}", request.method), None))
+    }
+
+    // What is not offered is not there; the SDK would answer with empty lists.
+
+    async fn complete(
+        &self,
+        _: CompleteRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        Err(ErrorData::method_not_found::<CompleteRequestMethod>())
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListPromptsRequestMethod>())
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListResourcesRequestMethod>())
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListResourceTemplatesRequestMethod>())
     }
 
     async fn on_cancelled(&self, cancelled: CancelledNotificationParam, _: NotificationContext<RoleServer>) {

@@ -21,12 +21,13 @@ use axum::{
     extract::{Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header, request::Parts},
     response::IntoResponse,
+    routing::MethodRouter,
 };
 use bytes::Bytes;
 use http_body_util::Full;
 use reveille_core::SessionId;
 use rmcp::{
-    RoleServer,
+    RoleServer, ServerHandler,
     model::{ClientJsonRpcMessage, ErrorCode, ErrorData, JsonRpcError, ProtocolVersion},
     service::RequestContext,
     transport::{
@@ -39,22 +40,36 @@ use std::sync::Arc;
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
+/// The engine's own handler.
+pub fn handler(app: &App) -> Handler<Local> {
+    Handler {
+        backend: Local { engine: app.engine.clone(), stop: app.stop.clone() },
+        identity: Identity::default(),
+        limits: Arc::new(app.standby_limits.clone()),
+        // The server's end is answered by the calls themselves; a connection's end drops them.
+        stop: Default::default(),
+    }
+}
+
+/// The route, for any handler of the protocol.
+pub fn route<H: ServerHandler + Clone, S>(handler: H) -> MethodRouter<S> {
+    axum::routing::any(handle::<H>).with_state(Door::new(handler))
+}
+
 /// The door's state, one for all requests.
-#[derive(Clone)]
-pub struct Door {
-    service: StreamableHttpService<Handler<Local>, NeverSessionManager>,
+struct Door<H> {
+    service: StreamableHttpService<H, NeverSessionManager>,
     under_way: UnderWay,
 }
 
-impl Door {
-    pub fn new(app: &App) -> Self {
-        let handler = Handler {
-            backend: Local { engine: app.engine.clone(), stop: app.stop.clone() },
-            identity: Identity::default(),
-            limits: Arc::new(app.standby_limits.clone()),
-            // The server's end is answered by the calls themselves; a connection's end drops them.
-            stop: Default::default(),
-        };
+impl<H> Clone for Door<H> {
+    fn clone(&self) -> Self {
+        Self { service: self.service.clone(), under_way: self.under_way.clone() }
+    }
+}
+
+impl<H: ServerHandler + Clone> Door<H> {
+    fn new(handler: H) -> Self {
         // Host and origin were checked before any route; the SDK's own lists would only contradict ours.
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
@@ -67,7 +82,7 @@ impl Door {
     }
 }
 
-pub async fn handle(State(door): State<Door>, request: Request) -> Response<Body> {
+async fn handle<H: ServerHandler>(State(door): State<Door<H>>, request: Request) -> Response<Body> {
     let (mut parts, body) = request.into_parts();
     if parts.method != Method::POST {
         let answer = door.service.handle(Request::from_parts(parts, Full::<Bytes>::default())).await;
@@ -85,7 +100,7 @@ pub async fn handle(State(door): State<Door>, request: Request) -> Response<Body
         Ok(connection) => connection,
         Err(()) => return (StatusCode::NOT_FOUND, "Not Found: Session not found").into_response(),
     };
-    let made = (message["method"] == "initialize").then(|| Connection::made(&message));
+    let made = Connection::made(&message);
     let cancelled = connection.as_ref().and_then(|connection| door.enter(connection, &message));
     let exchange = Exchange {
         slot: Arc::new(Slot::default()),
@@ -107,7 +122,7 @@ pub async fn handle(State(door): State<Door>, request: Request) -> Response<Body
     response
 }
 
-impl Door {
+impl<H> Door<H> {
     /// Notes a request as under way, or cancels the one that this notification names.
     fn enter(&self, connection: &Connection, message: &Value) -> Option<CancelledBy> {
         if message["method"] == "notifications/cancelled" {
@@ -131,9 +146,10 @@ struct Connection {
 
 impl Connection {
     /// The id for a client that initializes.
-    fn made(message: &Value) -> String {
+    fn made(message: &Value) -> Option<String> {
+        let initializes = message["method"] == "initialize" && message["params"]["protocolVersion"].is_string();
         let client = message["params"]["clientInfo"]["name"].as_str().unwrap_or_default();
-        format!("{}.{}", identity::fresh(), slug(client))
+        initializes.then(|| format!("{}.{}", identity::fresh(), slug(client)))
     }
 
     /// The one that these headers name. 2026-07-28 has none. `Err`: an id that was not made here.

@@ -19,6 +19,7 @@ mod tasks;
 pub use clients::StandbyLimits;
 pub use handler::Handler;
 pub use identity::Identity;
+pub use local::Local;
 
 use crate::tools::Tool;
 use reveille_core::{Millis, SessionId};

@@ -111,6 +111,7 @@ pub struct Site {
     pub engine: Arc<Engine>,
     pub url: String,
     pub http: reqwest::Client,
+    pub app: App,
     disk: Arc<Disk>,
     _data: tempfile::TempDir,
 }
@@ -141,8 +142,8 @@ impl Site {
         let app = App { engine: engine.clone(), stop: stop.clone(), started_at: engine.now(), standby_limits };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        tokio::spawn(http::serve::serve(listener, http::router(app), AllowedHosts::default(), stop));
-        Self { disk, clock, engine, url, http: client(), _data: data }
+        tokio::spawn(http::serve::serve(listener, http::router(app.clone()), AllowedHosts::default(), stop));
+        Self { disk, clock, app, engine, url, http: client(), _data: data }
     }
 
     pub fn fill(&self, fault: StoreError) {

@@ -1,0 +1,76 @@
+//! The official conformance suite against the door as it is shipped, with the tools the suite wants around it.
+//!
+//! The suite comes from npm, pinned by `package-lock.json`, and is kept in the target directory. What does not apply is
+//! in `expected-failures.yaml`, each with its reason; a scenario listed there that passes is a failure too.
+
+#![allow(clippy::unwrap_used)]
+
+mod fixtures;
+#[path = "../support/mod.rs"]
+mod support;
+
+use fixtures::Fixtures;
+use reveille::{
+    http::{self, guard::AllowedHosts},
+    mcp,
+};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    time::Duration,
+};
+use support::site::Site;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mcp_conformance");
+const SUITE_MAX: Duration = Duration::from_secs(300);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_official_suite_passes_in_both_eras() {
+    let suite = tokio::task::spawn_blocking(install).await.unwrap();
+    let site = Site::start().await;
+    let handler = Fixtures(mcp::http::handler(&site.app));
+    let router = axum::Router::new().route("/mcp", mcp::http::route(handler));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    tokio::spawn(http::serve::serve(listener, router, AllowedHosts::default(), CancellationToken::new()));
+    for revision in ["2025-11-25", "2026-07-28"] {
+        let mut node = tokio::process::Command::new(suite.join("node_modules/node/bin/node"));
+        node.arg(suite.join("node_modules/@modelcontextprotocol/conformance/dist/index.js"))
+            .args(["server", "--url", &url, "--suite", "all", "--spec-version", revision])
+            .arg("--expected-failures")
+            .arg(format!("{HERE}/expected-failures.yaml"))
+            .arg("--output-dir")
+            .arg(suite.join(format!("results-{revision}")))
+            .kill_on_drop(true);
+        let ran = tokio::time::timeout(SUITE_MAX, node.output()).await.expect("the suite ends").unwrap();
+        assert!(ran.status.success(), "{revision}:\n{}", said(&ran));
+    }
+}
+
+/// The suite, installed once for each state of its lock file.
+fn install() -> PathBuf {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mcp-conformance");
+    let lock = fs::read_to_string(format!("{HERE}/package-lock.json")).unwrap();
+    let done = place.join("installed");
+    if fs::read_to_string(&done).is_ok_and(|installed| installed == lock) {
+        return place;
+    }
+    fs::create_dir_all(&place).unwrap();
+    for file in ["package.json", "package-lock.json"] {
+        fs::copy(format!("{HERE}/{file}"), place.join(file)).unwrap();
+    }
+    let npm = Command::new("npm").args(["ci", "--no-audit", "--no-fund"]).current_dir(&place).output();
+    let npm = npm.expect("this test needs npm, which is not on the PATH: install Node.js");
+    assert!(npm.status.success(), "npm ci:\n{}", said(&npm));
+    fs::write(done, lock).unwrap();
+    place
+}
+
+fn said(ran: &Output) -> String {
+    let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    let lines: Vec<&str> = out.lines().chain(err.lines()).collect();
+    lines[lines.len().saturating_sub(120)..].join("\n")
+}

@@ -1,0 +1,256 @@
+//! The bridge and its daemon as processes: the daemon is started when there is none, one for all bridges, outlives them,
+//! and may be killed at any moment without an agent noticing more than a pause.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use axum::{
+    body::{Body, Bytes},
+    extract::State,
+    http::{HeaderMap, Method, Response, Uri},
+};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+use support::{
+    mcp::{Agent, ERAS, Era, good},
+    process::Home,
+    *,
+};
+use tokio::{net::TcpListener, task::JoinHandle};
+
+/// A home with daemons that nobody waits for; they end with it.
+struct Place(Home);
+
+impl Place {
+    fn new(config: &str) -> Self {
+        let home = Home::default();
+        home.write_config(&format!("listen = \"127.0.0.1:0\"\n{config}"));
+        Self(home)
+    }
+
+    async fn agent(&self, era: Era) -> Agent {
+        Agent::stdio(self.0.command(&["mcp", "--session", "agent"]), era, "test").await
+    }
+
+    /// The servers that live in this home. They belong to nobody, so they are looked for.
+    fn daemons(&self) -> Vec<i32> {
+        let home = self.0.dir.path().as_os_str().as_encoded_bytes();
+        let lives_here = |pid: &i32| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+            words.contains(&b"serve".as_slice())
+                && line.windows(home.len()).any(|part| part == home)
+                && !state.contains(") Z ")
+        };
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        pids.filter(lives_here).collect()
+    }
+
+    fn kill(&self) {
+        for pid in self.daemons() {
+            let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
+        }
+    }
+
+    fn url(&self) -> String {
+        fs::read_to_string(self.0.data().join("address")).unwrap().trim().to_owned()
+    }
+
+    /// Until the daemon of this moment has so many calls standing by.
+    async fn standing(&self, wanted: u64) {
+        let http = client();
+        within("calls standing by", async {
+            loop {
+                if let Ok(answer) = http.get(format!("{}/api/stats", self.url())).send().await {
+                    let stats: Value = answer.json().await.unwrap_or_default();
+                    if stats["standby"]["now"] == wanted {
+                        return;
+                    }
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn begin(agent: &Agent, tool: &'static str, arguments: Value) -> JoinHandle<Value> {
+    let agent = agent.clone();
+    tokio::spawn(async move { good(&agent.send(tool, arguments, Value::Null).await.unwrap()) })
+}
+
+async fn end(call: JoinHandle<Value>) -> Value {
+    within("the call answers", call).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_daemon_is_started_once_and_outlives_its_bridges() {
+    let place = Place::new("");
+    let (first, second) = tokio::join!(place.agent(Era::Modern), place.agent(Era::Legacy));
+    assert_eq!(place.daemons(), Vec::<i32>::new(), "nobody has asked for anything yet");
+    let make = json!({"total_duration": 1000, "mission": "m"});
+    // Both at once, so that both have to start one.
+    let (one, other) = tokio::join!(first.done("timer", make.clone()), second.done("timer", make.clone()));
+    assert_eq!(list(&first.done("read_timer", json!({})).await["timers"]).len(), 2);
+    assert_eq!(place.daemons().len(), 1);
+    assert_ne!(id(&one), id(&other));
+    for agent in [first, second] {
+        let mut bridge = agent.child();
+        drop(agent);
+        within("the bridge ends", bridge.wait()).await.unwrap();
+    }
+    assert_eq!(place.daemons().len(), 1);
+    let later = place.agent(Era::Modern).await;
+    assert_eq!(list(&later.done("read_timer", json!({})).await["timers"]).len(), 2);
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_is_no_obstacle() {
+    let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let place = Place::new("");
+    place.0.write_config(&format!("listen = \"{}\"\n", taken.local_addr().unwrap()));
+    let agent = place.agent(Era::Modern).await;
+    agent.done("timer", json!({"total_duration": 1000, "mission": "m"})).await;
+    assert!(!place.url().ends_with(&format!(":{}", taken.local_addr().unwrap().port())));
+}
+
+#[tokio::test]
+async fn a_daemon_that_cannot_start_is_explained() {
+    let place = Place::new("");
+    let mut command = place.0.command(&["mcp", "--session", "agent", "--data-dir", "/proc/nowhere"]);
+    command.env("REVEILLE_LOG", "off");
+    let agent = Agent::stdio(command, Era::Modern, "test").await;
+    let (code, body) = agent.refused("timer", json!({"total_duration": 9, "mission": "m"})).await;
+    assert_eq!(code, "daemon_not_started");
+    assert!(text(&body["detail"]).contains("/proc/nowhere"), "{body}");
+}
+
+#[tokio::test]
+async fn a_killed_daemon_is_started_again_and_the_stand_by_goes_on() {
+    for era in ERAS {
+        let place = Place::new("");
+        let agent = place.agent(era).await;
+        let call = begin(&agent, "timer", json!({"total_duration": 1000, "timeout_duration": 3, "reason": "r"}));
+        for _ in 0..2 {
+            within("an address", async {
+                while fs::read_to_string(place.0.data().join("address")).is_err() {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            })
+            .await;
+            place.standing(1).await;
+            place.kill();
+        }
+        let body = end(call).await;
+        has(&body, json!({"outcome": "timeout", "status": "running"}));
+        // The time that was stood by before the loss counts.
+        let left = body["remaining_time"].as_f64().unwrap();
+        assert!((985.0..=996.5).contains(&left), "{body}");
+        let all = agent.done("read_timer", json!({})).await;
+        assert_eq!(list(&all["timers"]).len(), 1, "made once: {all}");
+
+        // A call for which nothing had been sent yet, and one with an answer that is read instead.
+        place.kill();
+        let timer = id(&body);
+        has(
+            &agent.done("pause_timer", json!({"timer_id": timer, "pause_duration": 100})).await,
+            json!({"status": "paused"}),
+        );
+        place.kill();
+        has(&agent.done("resume_timer", json!({"timer_id": timer})).await, json!({"outcome": "resumed"}));
+        place.kill();
+        has(&agent.done("stop_timer", json!({"timer_id": timer})).await, json!({"outcome": "stopped"}));
+    }
+}
+
+/// A way to the server on which answers can get lost, after what they answer was carried out.
+#[derive(Clone)]
+struct Way {
+    url: String,
+    loses: Arc<AtomicBool>,
+    http: reqwest::Client,
+}
+
+impl Way {
+    async fn to(world: &World) -> (Self, String) {
+        let way = Self { url: world.url.clone(), loses: Arc::default(), http: client() };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let router = axum::Router::new().fallback(pass).with_state(way.clone());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        (way, url)
+    }
+}
+
+async fn pass(State(way): State<Way>, method: Method, uri: Uri, mut headers: HeaderMap, body: Bytes) -> Response<Body> {
+    headers.remove("host");
+    let request = way.http.request(method, format!("{}{uri}", way.url)).headers(headers).body(body);
+    let answer = request.send().await.unwrap();
+    let (status, bytes) = (answer.status(), answer.bytes().await.unwrap());
+    let lost = uri.path().contains("/tools/") && way.loses.swap(false, Ordering::SeqCst);
+    let body = match lost {
+        true => Body::from_stream(futures_util::stream::iter([Err::<Bytes, _>(std::io::Error::other("lost"))])),
+        false => Body::from(bytes),
+    };
+    Response::builder().status(status).body(body).unwrap()
+}
+
+#[tokio::test]
+async fn a_lost_answer_is_asked_for_again_and_nothing_is_done_twice() {
+    let world = World::start().await;
+    let (way, url) = Way::to(&world).await;
+    let home = Home::default();
+    let agent = Agent::stdio(home.command(&["mcp", "--url", &url, "-s", "agent"]), Era::Modern, "test").await;
+    let lossy = |tool: &'static str, arguments: Value| {
+        way.loses.store(true, Ordering::SeqCst);
+        agent.done(tool, arguments)
+    };
+    let made = lossy("timer", json!({"total_duration": 100, "mission": "m"})).await;
+    has(&made, json!({"outcome": "scheduled", "remaining_time": 100}));
+    assert!(!way.loses.load(Ordering::SeqCst), "an answer was lost");
+    assert_eq!(world.timers().await.len(), 1, "made once");
+    let timer = json!({"timer_id": id(&made)});
+    let pause = json!({"timer_id": id(&made), "pause_duration": 50});
+    has(&lossy("pause_timer", pause).await, json!({"outcome": "paused", "status": "paused"}));
+    has(&lossy("resume_timer", timer.clone()).await, json!({"outcome": "resumed", "remaining_time": 100}));
+    has(&lossy("cancel_timer", timer.clone()).await, json!({"outcome": "background"}));
+    has(&lossy("stop_timer", timer.clone()).await, json!({"outcome": "stopped", "status": "stopped"}));
+    // Where no answer was lost, a refusal is one.
+    assert_eq!(agent.refused("stop_timer", timer.clone()).await.0, "timer_ended");
+    assert_eq!(agent.refused("resume_timer", timer).await.0, "timer_ended");
+}
+
+/// The messages of a lost answer were not delivered; the lease they were given to runs out.
+#[tokio::test]
+async fn messages_in_a_lost_answer_come_again() {
+    let world = World::start().await;
+    let (way, url) = Way::to(&world).await;
+    let home = Home::default();
+    let timer = id(&world.done("agent", "timer", json!({"total_duration": 10, "mission": "m"})).await);
+    world.advance(10);
+    world.until_message("agent", &timer).await;
+    let agent = Agent::stdio(home.command(&["mcp", "--url", &url, "-s", "agent"]), Era::Legacy, "test").await;
+    way.loses.store(true, Ordering::SeqCst);
+    assert_eq!(agent.done("read_timer", json!({})).await["messages"], json!([]));
+    world.advance(60);
+    let told = agent.done("read_timer", json!({})).await;
+    assert_eq!(told["messages"][0]["text"], finished(&timer, "Mission", "m", 10));
+    world.until_event(&timer.replace("timer_", "msg_"), "message.delivered").await;
+}

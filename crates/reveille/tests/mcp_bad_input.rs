@@ -10,6 +10,9 @@ use support::*;
 
 const VERSION: &str = "mcp-protocol-version";
 
+/// What it is, its headers and body, and the status and code that answer it.
+type Case = (&'static str, Vec<(&'static str, &'static str)>, String, u16, Option<i64>);
+
 struct Reply {
     status: u16,
     code: Option<i64>,
@@ -55,7 +58,7 @@ async fn faults_of_the_protocol_are_answered_exactly() {
     let calling = [(VERSION, "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", "timer")];
     let call = modern("tools/call", json!({"name": "timer", "arguments": {"total_duration": 9, "mission": "m"}}));
     let with = |more: &[(&'static str, &'static str)]| [calling.as_slice(), more].concat();
-    let cases: Vec<(&str, Vec<(&str, &str)>, String, u16, Option<i64>)> = vec![
+    let cases: Vec<Case> = vec![
         ("no JSON", vec![], "{\"jsonrpc\"".into(), 400, Some(-32700)),
         ("nothing", vec![], String::new(), 400, Some(-32700)),
         ("a batch", vec![], "[]".into(), 400, Some(-32600)),
@@ -151,7 +154,7 @@ async fn refusals_of_tools_are_results_that_a_model_can_read() {
         let params = json!({"name": tool, "arguments": arguments});
         let reply = post(&world, &calling(tool), modern("tools/call", params)).await;
         assert_eq!(reply.status, 200, "{}", reply.text);
-        let data = reply.text.lines().filter_map(|line| line.strip_prefix("data: ")).last().expect("an event");
+        let data = reply.text.lines().filter_map(|line| line.strip_prefix("data: ")).next_back().expect("an event");
         let result = serde_json::from_str::<Value>(data).unwrap()["result"].clone();
         has(&result, json!({"isError": true, "resultType": "complete"}));
         has(&result["structuredContent"], json!({"code": code, "status": null, "type": null}));

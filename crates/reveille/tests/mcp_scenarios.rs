@@ -122,7 +122,9 @@ async fn a_restart_of_the_daemon_is_nothing_the_agent_notices() {
             }
             arguments
         };
+        let call = agent.standing(&world, also(json!({"total_duration": 500, "reason": "r"}))).await;
         world.down().await;
+        has(&good(&answer(call).await), json!({"outcome": "timeout", "status": "running"}));
         world.advance(100);
         world.up().await;
         world.until_message(&session, &id).await;

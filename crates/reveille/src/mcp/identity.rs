@@ -29,26 +29,26 @@ pub struct Identity {
 #[derive(Debug)]
 pub struct Told {
     pub session: SessionId,
-    known: Known,
+    known: KnownTo,
 }
 
 #[derive(Debug, PartialEq)]
-enum Known {
+enum KnownTo {
     /// The client named it.
-    ToClient,
+    Client,
     /// Made for the connection, which remembers it.
-    ToConnection,
+    Connection,
     /// Made just now, and only the agent can remember it.
-    ToNobody,
+    Nobody,
 }
 
 impl Told {
     pub fn to_tell(&self) -> Option<&SessionId> {
-        (self.known != Known::ToClient).then_some(&self.session)
+        (self.known != KnownTo::Client).then_some(&self.session)
     }
 
     pub fn must_be_passed_on(&self) -> bool {
-        self.known == Known::ToNobody
+        self.known == KnownTo::Nobody
     }
 }
 
@@ -64,18 +64,18 @@ impl Identity {
         if let Some(own) = self.own(context, parts)? {
             return match named {
                 Some(named) if named != own => Err(mismatch(&own, &named)),
-                _ => Ok(Told { session: own, known: Known::ToClient }),
+                _ => Ok(Told { session: own, known: KnownTo::Client }),
             };
         }
         if let Some(named) = named {
-            return Ok(Told { session: named, known: Known::ToClient });
+            return Ok(Told { session: named, known: KnownTo::Client });
         }
         let connection = self.connection.clone().or_else(|| parts?.extensions.get::<ConnectionSession>()?.0.clone());
         if let Some(session) = connection {
-            return Ok(Told { session, known: Known::ToConnection });
+            return Ok(Told { session, known: KnownTo::Connection });
         }
         if creates(tool, arguments) {
-            return Ok(Told { session: fresh(), known: Known::ToNobody });
+            return Ok(Told { session: fresh(), known: KnownTo::Nobody });
         }
         let detail = "this connection has no session of its own: pass the `session` that the call which made the timer \
                       answered with, or have your client send the header x-reveille-session";

@@ -113,18 +113,8 @@ impl Agent {
 
     /// A `timer` call that stands by when this returns.
     pub async fn standing(&self, world: &World, arguments: Value) -> JoinHandle<CallToolResult> {
-        let mut count = world.server().engine.standing_by();
-        let before = *count.borrow_and_update();
-        let (agent, sent) = (self.clone(), arguments.clone());
-        let mut call = tokio::spawn(async move { agent.send("timer", sent, Value::Null).await.unwrap() });
-        within("the call stands by", async {
-            tokio::select! {
-                reached = count.wait_for(|count| *count > before) => { reached.unwrap(); }
-                answer = &mut call => panic!("{arguments} did not stand by: {answer:?}"),
-            }
-        })
-        .await;
-        call
+        let agent = self.clone();
+        world.stands(async move { agent.send("timer", arguments, Value::Null).await.unwrap() }).await
     }
 
     pub fn listener(&self) -> &Listener {

@@ -17,7 +17,7 @@ use reveille::{
 };
 use reveille_core::{Millis, Timestamp};
 use serde_json::{Value, json};
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{fmt::Debug, future::Future, sync::Arc, time::Duration};
 use tempfile::TempDir;
 use tokio::{io::AsyncWriteExt, net::TcpStream, task::JoinHandle};
 
@@ -138,15 +138,23 @@ impl World {
     }
 
     pub async fn standing_keyed(&self, session: &str, arguments: Value, key: Option<&str>) -> Pending {
+        let url = format!("{}/api/sessions/{session}/tools/timer", self.url);
+        let (http, key) = (self.http.clone(), key.map(str::to_owned));
+        self.stands(async move { send(&http, Method::POST, &url, Some(&arguments), key.as_deref()).await }).await
+    }
+
+    /// Whatever makes a call, in the background; the call stands by when this returns.
+    pub async fn stands<T>(&self, call: impl Future<Output = T> + Send + 'static) -> JoinHandle<T>
+    where
+        T: Debug + Send + 'static,
+    {
         let mut count = self.server().engine.standing_by();
         let before = *count.borrow_and_update();
-        let url = format!("{}/api/sessions/{session}/tools/timer", self.url);
-        let (http, key, sent) = (self.http.clone(), key.map(str::to_owned), arguments.clone());
-        let mut call = tokio::spawn(async move { send(&http, Method::POST, &url, Some(&sent), key.as_deref()).await });
+        let mut call = tokio::spawn(call);
         within("the call stands by", async {
             tokio::select! {
                 reached = count.wait_for(|count| *count > before) => { reached.unwrap(); }
-                answer = &mut call => panic!("{arguments} did not stand by: {answer:?}"),
+                answer = &mut call => panic!("it did not stand by: {answer:?}"),
             }
         })
         .await;

@@ -21,6 +21,8 @@ use tokio::{process::Command, sync::Mutex, time::Instant};
 /// A daemon that is being started has this long to answer; one with a million timers takes half a second.
 const START_MAX: Duration = Duration::from_secs(20);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Longest pause before another start, when one was in vain.
+const START_AGAIN_MAX: Duration = Duration::from_secs(2);
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// Settling a lease may be tried this often; then it runs out.
 const SETTLE_TRIES_MAX: usize = 3;
@@ -105,7 +107,7 @@ impl Daemon {
     pub async fn revive(&self) -> Result<(), Refusal> {
         let _one = self.starting.lock().await;
         let deadline = Instant::now() + START_MAX;
-        let mut started = None;
+        let (mut started, mut pause) = (None, LOOK_AGAIN);
         while Instant::now() < deadline {
             if self.is_alive().await {
                 return Ok(());
@@ -117,7 +119,9 @@ impl Daemon {
             };
             if gone {
                 started = self.start()?;
-                tokio::time::sleep(LOOK_AGAIN * 5).await;
+                // One that ends again and again is not helped by more of them.
+                pause = (pause * 2).min(START_AGAIN_MAX);
+                tokio::time::sleep(pause).await;
             }
             tokio::time::sleep(LOOK_AGAIN).await;
         }
@@ -126,8 +130,11 @@ impl Daemon {
 
     async fn is_alive(&self) -> bool {
         let Some(url) = self.url() else { return false };
-        let asked = self.http.get(format!("{url}/healthz")).timeout(CONNECT_MAX).send().await;
-        asked.is_ok_and(|response| response.status() == StatusCode::OK)
+        let Ok(asked) = self.http.get(format!("{url}/healthz")).timeout(CONNECT_MAX).send().await else {
+            return false;
+        };
+        // The address may be an old one, and somebody else's server there.
+        asked.status() == StatusCode::OK && asked.text().await.is_ok_and(|said| said == "ok\n")
     }
 
     fn start(&self) -> Result<Option<tokio::process::Child>, Refusal> {

@@ -104,6 +104,7 @@ impl Bench {
                 total: Millis::new(left as u64),
                 timeout: None,
                 key: None,
+                task: None,
             };
             match self.engine.execute(&session, Call::new(command)).await {
                 Err(EngineError::IdTaken) => {} // drawn twice in one second: once in a hundred million

@@ -56,6 +56,7 @@ async fn fill(store: &SqliteStore, number: usize, pending: usize, now: Timestamp
             total: Millis::from_secs(DAY + spread),
             timeout: None,
             key: None,
+            task: None,
         };
         let decision = decide(&session, &state, &Call::new(command), now, &Limits::default())?;
         let batch = decision.batch.expect("a creation writes");

@@ -18,6 +18,8 @@ pub struct Call {
     pub command: Command,
     /// Pending messages that may travel with the reply, leased in the same commit.
     pub ride: Option<Ride>,
+    /// The kind of program that calls. Kept with the session whenever something else is written; never a reason to write.
+    pub client: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -25,6 +27,8 @@ pub struct Ride {
     pub lease: LeaseId,
     pub length: Millis,
     pub messages_max: usize,
+    /// Of their texts together, as JSON counts them. The first message travels however long it is.
+    pub chars_max: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -106,6 +110,11 @@ pub enum Command {
     Close {
         note: Option<String>,
     },
+    /// Only a history entry about the session: something was tried or done outside.
+    Record {
+        event: &'static str,
+        data: serde_json::Value,
+    },
 }
 
 /// What has to be loaded for a command.
@@ -143,7 +152,7 @@ pub struct State {
 
 impl Call {
     pub fn new(command: Command) -> Self {
-        Self { command, ride: None }
+        Self { command, ride: None, client: None }
     }
 
     pub fn needs(&self) -> Needs {
@@ -169,7 +178,7 @@ impl Call {
             Command::CommitLease { lease, .. } | Command::ReleaseLease { lease } => {
                 (Select::SettledBy(lease.clone()), None)
             }
-            Command::Collect => (Select::None, None),
+            Command::Collect | Command::Record { .. } => (Select::None, None),
         };
         // Whatever may withdraw a message or settle it has to see it.
         let touches_inbox = match &self.command {
@@ -219,6 +228,7 @@ impl State {
             live_timers: 0,
             live_reminders: 0,
             pending_messages: 0,
+            client: None,
         })
     }
 }

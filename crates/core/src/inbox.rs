@@ -4,20 +4,36 @@
 //! - Only the holder of a lease can commit it, and a committed message is never leased again.
 
 use crate::{
+    command::Ride,
     id::LeaseId,
     message::{Delivered, Lease, Message},
     reject::Reject,
     time::Timestamp,
 };
 
-/// The oldest free messages, now held by `lease`.
-pub fn lease(inbox: &[Message], lease: &Lease, messages_max: usize, now: Timestamp) -> Vec<Message> {
+/// The oldest free messages that fit, now held by `lease`.
+pub fn lease(inbox: &[Message], lease: &Lease, ride: &Ride, now: Timestamp) -> Vec<Message> {
+    let mut chars = 0_usize;
+    let mut fits = |message: &&Message| {
+        let first = chars == 0;
+        chars = chars.saturating_add(json_chars(&message.text)).saturating_add(SEPARATOR_CHARS);
+        first || chars <= ride.chars_max
+    };
     inbox
         .iter()
         .filter(|message| message.is_free(now))
-        .take(messages_max)
+        .take(ride.messages_max)
+        .take_while(|message| fits(message))
         .map(|message| Message { lease: Some(lease.clone()), ..message.clone() })
         .collect()
+}
+
+/// Between two messages told together: an empty line, as JSON writes it.
+const SEPARATOR_CHARS: usize = 4;
+
+/// Characters of a text inside a JSON string. Texts hold no control characters but line breaks and tabs.
+pub fn json_chars(text: &str) -> usize {
+    text.chars().map(|c| if matches!(c, '"' | '\\') || c.is_control() { 2 } else { 1 }).sum()
 }
 
 /// Everything the lease holds, delivered. A lease that ran out still counts while nobody else has taken its messages:

@@ -19,6 +19,8 @@ pub struct Session {
     pub live_reminders: u32,
     /// At most this many messages are undelivered; kept here so that an empty inbox need not be looked into.
     pub pending_messages: u32,
+    /// The kind of program its agent runs in (`claude-code`, `codex`), as last told by a call that changed something.
+    pub client: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -311,8 +311,8 @@ proptest! {
             .iter()
             .enumerate()
             .map(|(n, messages_max)| {
-                let ride = Ride { lease: LeaseId::new(lease_name(n)), length: secs(30), messages_max: *messages_max };
-                Call { command: Command::Collect, ride: Some(ride) }
+                let ride = Ride { lease: LeaseId::new(lease_name(n)), length: secs(30), messages_max: *messages_max, chars_max: usize::MAX };
+                Call { ride: Some(ride), ..Call::new(Command::Collect) }
             })
             .collect();
         // All decide on one state: at most one of those decisions can be committed, for they expect the same version.

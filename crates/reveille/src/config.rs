@@ -1,9 +1,11 @@
 //! Configuration: defaults, then the file, then the environment, then flags. A key that is not known is an error, so
 //! that a misspelt one is not silently without effect.
 
+use crate::wake::{Rules, WakeRule};
 use reveille_core::{Limits, Millis, duration};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     env, fs,
     net::SocketAddr,
@@ -31,10 +33,14 @@ pub struct Config {
     pub allow_remote: bool,
     /// Ended timers, delivered messages and history are kept this long.
     pub retention: Length,
+    /// Wake commands that run at once, of all rules together.
+    pub wake_concurrency: usize,
     pub limits: LimitsConfig,
     pub gateway: GatewayConfig,
     pub stats: StatsConfig,
     pub mcp: McpConfig,
+    /// Commands that wake an agent nobody else can reach, by name. Of several that match, the first by name is meant.
+    pub wake: BTreeMap<String, WakeRule>,
     /// By flag only: take any free port if the one of `listen` is somebody else's.
     #[serde(skip)]
     pub any_port: bool,
@@ -90,11 +96,13 @@ impl Default for Config {
             allowed_hosts: Vec::new(),
             allow_remote: false,
             retention: Length(Millis::from_secs(7 * 24 * 3600)),
+            wake_concurrency: 4,
             limits: LimitsConfig::default(),
             gateway: GatewayConfig::default(),
             stats: StatsConfig::default(),
             mcp: McpConfig::default(),
             any_port: false,
+            wake: BTreeMap::new(),
         }
     }
 }
@@ -140,7 +148,7 @@ pub enum ConfigError {
     #[error("environment variable {name}: {why}")]
     Environment { name: String, why: String },
     #[error("`{key}`: {why}")]
-    Value { key: &'static str, why: String },
+    Value { key: Cow<'static, str>, why: String },
 }
 
 /// How the text of an environment variable becomes the key's value.
@@ -164,6 +172,7 @@ const KEYS: &[(&str, Form)] = &[
     ("allowed_hosts", Form::List),
     ("allow_remote", Form::Plain),
     ("retention", Form::Text),
+    ("wake_concurrency", Form::Plain),
     ("limits.timers_per_session", Form::Plain),
     ("limits.reminders_per_session", Form::Plain),
     ("limits.max_duration", Form::Text),
@@ -208,7 +217,7 @@ impl Config {
 
     /// What can only be said of the whole, after flags.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let value = |key, why: &str| Err(ConfigError::Value { key, why: why.to_owned() });
+        let value = |key, why: &str| Err(ConfigError::Value { key: Cow::Borrowed(key), why: why.to_owned() });
         if self.database_url.is_some() {
             return value("database_url", "this version keeps everything in SQLite in `data_dir`; leave the key out");
         }
@@ -227,6 +236,13 @@ impl Config {
         if self.limits.reminders_per_session == 0 {
             return value("limits.reminders_per_session", "must be at least 1");
         }
+        if self.wake_concurrency == 0 {
+            return value("wake_concurrency", "must be at least 1");
+        }
+        for (name, rule) in &self.wake {
+            let wrong = |(field, why)| ConfigError::Value { key: format!("wake.{name}{field}").into(), why };
+            rule.check(name).map_err(wrong)?;
+        }
         Ok(())
     }
 
@@ -241,6 +257,12 @@ impl Config {
             lease: self.limits.lease.0,
             poll_interval: self.stats.poll_interval.0,
         }
+    }
+
+    /// The wake commands, for a server that listens here.
+    pub fn wake_rules(&self, address: SocketAddr) -> Rules {
+        let list = self.wake.iter().map(|(name, rule)| (name.clone(), rule.clone())).collect();
+        Rules { list, concurrency: self.wake_concurrency, server: format!("http://{address}") }
     }
 
     pub fn database(&self) -> PathBuf {

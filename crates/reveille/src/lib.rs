@@ -9,3 +9,4 @@ pub mod mcp;
 pub mod metrics;
 pub mod run;
 pub mod tools;
+pub mod wake;

@@ -47,7 +47,8 @@ impl Server {
             Arc::new(SqliteStore::open(&config.database(), config.server_id.as_deref(), &fresh)?);
         let listener = listen(config).await?;
         let address = listener.local_addr()?;
-        let settings = Settings { limits: config.limits(), retention: config.retention.0, ..Settings::default() };
+        let wake = Arc::new(config.wake_rules(address));
+        let settings = Settings { limits: config.limits(), retention: config.retention.0, wake, ..Settings::default() };
         let (stop_door, stop_engine, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         let engine = Engine::start(store, clock, settings, stop_engine.clone(), &tasks);
         let (started_at, standby_limits) = (engine.now(), StandbyLimits::new(&config.mcp));

@@ -283,7 +283,11 @@ impl Store for MemoryStore {
 
     async fn sessions(&self, filter: SessionFilter) -> Result<Vec<(i64, Session)>, StoreError> {
         let inner = self.inner();
+        let waits = |session: &Session| {
+            inner.messages.values().any(|(owner, message)| *owner == session.id && message.delivered.is_none())
+        };
         let newest = inner.sessions.range(..filter.after.unwrap_or(i64::MAX)).rev();
+        let newest = newest.filter(|(_, session)| !filter.undelivered || waits(session));
         Ok(newest.take(filter.limit).map(|(num, session)| (*num, session.clone())).collect())
     }
 
@@ -295,6 +299,7 @@ impl Store for MemoryStore {
             .filter(|recorded| {
                 filter.session.as_ref().is_none_or(|session| recorded.session == *session)
                     && filter.subject.as_ref().is_none_or(|subject| *recorded.entry.subject == **subject)
+                    && filter.event.as_ref().is_none_or(|event| recorded.entry.event == *event)
                     && filter.after.is_none_or(|after| recorded.seq > after)
                     && filter.before.is_none_or(|before| recorded.seq < before)
             })

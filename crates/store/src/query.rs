@@ -41,6 +41,8 @@ pub struct Found {
 
 #[derive(Clone, Debug, Default)]
 pub struct SessionFilter {
+    /// Only sessions with messages that nobody has delivered yet.
+    pub undelivered: bool,
     /// Continue after this number.
     pub after: Option<i64>,
     pub limit: usize,
@@ -51,6 +53,8 @@ pub struct HistoryFilter {
     pub session: Option<SessionId>,
     /// Id of a timer, reminder or message.
     pub subject: Option<String>,
+    /// Of this name: `timer.completed`.
+    pub event: Option<String>,
     /// Only entries after this number, oldest first.
     pub after: Option<i64>,
     /// Only entries before this number. Without `after`: newest first.

@@ -74,6 +74,7 @@ macro_rules! backend {
                 lists::items_come_newest_first_page_by_page
                 lists::items_come_soonest_first_if_wanted
                 lists::sessions_come_newest_first_page_by_page
+                lists::sessions_that_wait_to_be_told_are_found
                 lists::history_is_filtered
                 lists::history_is_read_in_both_directions
                 lists::tallies_are_the_sums_of_what_was_committed

@@ -335,8 +335,13 @@ impl Pair {
             Wish::Close => Command::Close { note: None },
         };
         self.leases = (self.leases + 1) % 3;
-        let ride = ride.then(|| Ride { lease: lease_id(self.leases), length: Millis::from_secs(30), messages_max: 2 });
-        Call { command, ride }
+        let ride = ride.then(|| Ride {
+            lease: lease_id(self.leases),
+            length: Millis::from_secs(30),
+            messages_max: 2,
+            chars_max: 400,
+        });
+        Call { ride, client: (session % 2 == 0).then(|| format!("client-{session}")), ..Call::new(command) }
     }
 
     /// Both load the same; what is decided on it is then the same too. Time acts first where it has to.
@@ -435,15 +440,20 @@ impl Pair {
                 found.iter().map(|found| format!("{} {:?}", found.session, found.item)).collect()
             }
             Look::Sessions { after, limit } => {
-                let all = store.sessions(SessionFilter { after: None, limit: ALL }).await.unwrap();
+                let all = store
+                    .sessions(SessionFilter { after: None, limit: ALL, ..SessionFilter::default() })
+                    .await
+                    .unwrap();
                 let after = cursor(all.iter().map(|(number, _)| *number).collect(), after);
-                let found = store.sessions(SessionFilter { after, limit: *limit }).await.unwrap();
+                let found =
+                    store.sessions(SessionFilter { after, limit: *limit, ..SessionFilter::default() }).await.unwrap();
                 found.iter().map(|(_, session)| format!("{session:?}")).collect()
             }
             Look::History { session, slot, after, before, limit } => {
                 let filter = HistoryFilter {
                     session: session.map(|session| sid(&session_name(session))),
                     subject: slot.map(|slot| self.id(slot).to_string()),
+                    event: None,
                     after: *after,
                     before: *before,
                     limit: *limit,

@@ -137,7 +137,9 @@ async fn a_file_of_the_first_format_can_be_gone_on_with() {
 
 async fn described(store: &dyn Store) -> String {
     let mut text = format!("server {}\n", store.server_id());
-    for (_, session) in store.sessions(SessionFilter { after: None, limit: ALL }).await.unwrap() {
+    for (_, session) in
+        store.sessions(SessionFilter { after: None, limit: ALL, ..SessionFilter::default() }).await.unwrap()
+    {
         text += &format!("\n{}\n", describe_session(&session));
         let needs = Needs { items: Select::Recent, inbox: true, key: None };
         let state = store.load(&session.id, needs).await.unwrap();
@@ -167,7 +169,10 @@ fn describe_session(session: &Session) -> String {
     let (created, active) = (offset(session.created_at), offset(session.active_at));
     let (version, pending) = (session.version, session.pending_messages);
     let live = format!("{}+{}", session.live_timers, session.live_reminders);
-    format!("session {name} version {version} {state} created {created} active {active} live {live} pending {pending}")
+    let client = session.client.as_deref().map(|client| format!(" client {}", quoted(client))).unwrap_or_default();
+    format!(
+        "session {name} version {version} {state} created {created} active {active} live {live} pending {pending}{client}"
+    )
 }
 
 fn describe_item(item: &Item) -> String {

@@ -58,7 +58,7 @@ impl Draft<'_> {
         // What this very decision has delivered or released is not to be taken up again by it.
         let written = |message: &&Message| self.messages.iter().any(|write| write.message().id == message.id);
         let untouched: Vec<Message> = self.state.inbox.iter().filter(|message| !written(message)).cloned().collect();
-        let riding = inbox::lease(&untouched, &lease, ride.messages_max, self.now);
+        let riding = inbox::lease(&untouched, &lease, ride, self.now);
         self.messages.extend(riding.iter().cloned().map(MessageWrite::Update));
         riding
     }

@@ -51,6 +51,7 @@ pub enum Reply {
     /// How many messages a lease held.
     Settled(usize),
     Collected,
+    Recorded,
     /// How many timers were stopped and reminders cancelled.
     Closed {
         stopped: usize,
@@ -93,6 +94,9 @@ pub fn decide(
         }
     }
     let mut draft = Draft::new(session, state, now, limits);
+    if call.client.is_some() {
+        draft.session.client.clone_from(&call.client);
+    }
     let reply = match &call.command {
         Command::Create { id, purpose, total, timeout, key, task } => {
             draft.create(id, purpose, *total, *timeout, key.as_ref(), task.as_ref())?
@@ -125,6 +129,7 @@ pub fn decide(
         Command::CommitLease { lease, channel } => draft.commit_lease(lease, channel)?,
         Command::ReleaseLease { lease } => draft.release_lease(lease)?,
         Command::Close { note } => draft.close(note)?,
+        Command::Record { event, data } => draft.record(event, data),
     };
     let riding = call.ride.as_ref().map(|ride| draft.take_along(ride)).unwrap_or_default();
     Ok(Decision { batch: draft.finish(), reply, riding })
@@ -216,6 +221,13 @@ impl<'a> Draft<'a> {
             self.note(SubjectKind::Session, id.as_str(), "session.closed", data);
         }
         Ok(Reply::Closed { stopped, cancelled })
+    }
+
+    fn record(&mut self, event: &'static str, data: &Value) -> Reply {
+        let id = self.session.id.clone();
+        let data = data.as_object().cloned().unwrap_or_default();
+        self.note(SubjectKind::Session, id.as_str(), event, data);
+        Reply::Recorded
     }
 
     /// Something new begins in this session: it exists from now on, and a closed one is open again.

@@ -246,7 +246,8 @@ impl Ledger {
         length: Millis,
         messages_max: usize,
     ) -> Result<Decision, Reject> {
-        self.run(&Call { command, ride: Some(Ride { lease: LeaseId::new(lease), length, messages_max }) })
+        let ride = Ride { lease: LeaseId::new(lease), length, messages_max, chars_max: usize::MAX };
+        self.run(&Call { ride: Some(ride), ..Call::new(command) })
     }
 
     pub fn commit_lease(&mut self, lease: &str, channel: &str) -> Result<usize, Reject> {

@@ -6,13 +6,19 @@ mod delivery;
 mod driver;
 mod fire;
 mod locks;
+mod presence;
 mod router;
 mod standby;
 
 pub use delivery::Delivery;
+pub use presence::{Held, Hold, Presence, Reach};
 pub use standby::{Released, Standing};
 
-use crate::{clock::Clock, metrics::Metrics};
+use crate::{
+    clock::Clock,
+    metrics::Metrics,
+    wake::{self, Rules},
+};
 use alive::watched;
 use delivery::Chore;
 use locks::Locks;
@@ -45,6 +51,7 @@ pub struct Engine {
     limits: Limits,
     locks: Locks,
     standbys: Arc<Standbys>,
+    presence: Arc<Presence>,
     chores: mpsc::UnboundedSender<Chore>,
     events: broadcast::Sender<Arc<Recorded>>,
     pub metrics: Metrics,
@@ -64,6 +71,8 @@ pub struct Settings {
     pub rescan: Millis,
     /// Deadlines kept in memory, about 100 bytes each.
     pub window_max: usize,
+    /// The wake commands there are; they decide whom a message can reach.
+    pub wake: Arc<Rules>,
 }
 
 impl Default for Settings {
@@ -73,6 +82,7 @@ impl Default for Settings {
             retention: Millis::from_secs(7 * 24 * 3600),
             rescan: Millis::from_secs(60),
             window_max: 8192,
+            wake: Arc::default(),
         }
     }
 }
@@ -113,6 +123,7 @@ impl Engine {
         let (chores, queue) = mpsc::unbounded_channel();
         let engine = Arc::new(Self {
             standbys: Arc::new(Standbys::default()),
+            presence: Arc::default(),
             locks: Locks::default(),
             limits: settings.limits.clone(),
             events: broadcast::Sender::new(EVENTS_BUFFERED),
@@ -129,6 +140,7 @@ impl Engine {
         let broken = || engine.broken.clone();
         tasks.spawn(watched("router", broken(), router::run(engine.clone(), routed, stop.clone())));
         tasks.spawn(watched("driver", broken(), driver::run(engine.clone(), driven, stop.clone())));
+        tasks.spawn(watched("wake", broken(), wake::run(engine.clone(), stop.clone())));
         tasks.spawn(watched("delivery", broken(), delivery::run(engine.clone(), queue, stop)));
         engine
     }
@@ -153,8 +165,13 @@ impl Engine {
     }
 
     /// Messages for somebody who will commit or release the lease by name.
-    pub async fn lease(&self, session: &SessionId, ride: Ride) -> Result<Vec<Message>, EngineError> {
-        let call = Call { command: Command::Collect, ride: Some(ride) };
+    pub async fn lease(
+        &self,
+        session: &SessionId,
+        ride: Ride,
+        client: Option<String>,
+    ) -> Result<Vec<Message>, EngineError> {
+        let call = Call { ride: Some(ride), client, ..Call::new(Command::Collect) };
         self.carry_out(session, &call).await.map(|(decision, _)| decision.riding)
     }
 
@@ -234,7 +251,12 @@ impl Engine {
 
     /// Room for pending messages in the reply to come.
     pub fn ride(&self) -> Ride {
-        Ride { lease: self.fresh_lease(), length: self.limits.lease, messages_max: RIDING_MESSAGES_MAX }
+        Ride {
+            lease: self.fresh_lease(),
+            length: self.limits.lease,
+            messages_max: RIDING_MESSAGES_MAX,
+            chars_max: usize::MAX,
+        }
     }
 
     /// Announces a call that will stand by for this timer. Before the command that begins it, so that nothing is missed.
@@ -251,6 +273,15 @@ impl Engine {
     /// How many calls stand by now, to be watched.
     pub fn standing_by(&self) -> watch::Receiver<usize> {
         self.standbys.count()
+    }
+
+    pub fn wake_rules(&self) -> &Arc<Rules> {
+        &self.settings.wake
+    }
+
+    /// Who holds which session.
+    pub fn presence(&self) -> &Arc<Presence> {
+        &self.presence
     }
 
     pub fn events(&self) -> broadcast::Receiver<Arc<Recorded>> {
@@ -287,6 +318,6 @@ impl Engine {
 
     /// Only takes pending messages along.
     pub async fn collect(&self, session: &SessionId, ride: Ride) -> Result<Outcome, EngineError> {
-        self.execute(session, Call { command: Command::Collect, ride: Some(ride) }).await
+        self.execute(session, Call { ride: Some(ride), ..Call::new(Command::Collect) }).await
     }
 }

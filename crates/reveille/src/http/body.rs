@@ -108,6 +108,29 @@ impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
     }
 }
 
+/// Longest name of a kind of client; what is longer is no name.
+const CLIENT_BYTES_MAX: usize = 64;
+
+/// The kind of program that calls, from the header `x-reveille-client`.
+pub struct ClientKind(pub Option<String>);
+
+impl<S: Send + Sync> FromRequestParts<S> for ClientKind {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let header = parts.headers.get(super::tools::CLIENT_HEADER);
+        Ok(Self(client_kind(header.and_then(|kind| kind.to_str().ok()))))
+    }
+}
+
+/// A name fit to be kept; anything else is as good as none.
+pub fn client_kind(text: Option<&str>) -> Option<String> {
+    let fits = |kind: &&str| {
+        !kind.is_empty() && kind.len() <= CLIENT_BYTES_MAX && !kind.chars().any(|c| c.is_control() || c.is_whitespace())
+    };
+    text.map(str::trim).filter(fits).map(str::to_owned)
+}
+
 pub fn session(name: &str) -> Result<SessionId, ApiError> {
     Ok(SessionId::parse(name)?)
 }

@@ -7,6 +7,7 @@ use super::{
     history::Entry,
     problem::ApiError,
 };
+use crate::engine::{Held, Hold};
 use axum::{
     extract::State,
     http::HeaderMap,
@@ -62,6 +63,8 @@ struct Follower {
     last: i64,
     /// Read from the history and not yet sent.
     backlog: VecDeque<Recorded>,
+    /// Shows that somebody hears of this session.
+    _held: Option<Held>,
     /// The history may hold more that was not received live.
     behind: bool,
 }
@@ -71,7 +74,9 @@ impl Follower {
         // Before looking at the history, so that nothing falls between.
         let live = app.engine.events();
         app.engine.metrics.event_followers.inc();
-        let mut follower = Self { session, live, last: 0, backlog: VecDeque::new(), behind: after.is_some(), app };
+        let _held = session.as_ref().map(|session| app.engine.presence().hold(session, Hold::Follower));
+        let mut follower =
+            Self { session, live, _held, last: 0, backlog: VecDeque::new(), behind: after.is_some(), app };
         let newest = HistoryFilter { limit: 1, ..HistoryFilter::default() };
         let newest = follower.app.engine.store().history(newest).await?;
         let newest = newest.first().map_or(0, |newest| newest.seq);

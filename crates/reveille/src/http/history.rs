@@ -21,6 +21,8 @@ pub struct HistoryParams {
     session: Option<String>,
     /// Only what concerns this timer, reminder or message.
     id: Option<String>,
+    /// Only of this name, such as `wake.ended`.
+    event: Option<String>,
     /// Only entries after this `seq`, oldest first.
     after: Option<i64>,
     /// Only entries before this `seq`.
@@ -70,6 +72,7 @@ pub async fn read(State(app): State<App>, Params(params): Params<HistoryParams>)
     let filter = HistoryFilter {
         session: params.session.as_deref().map(session).transpose()?,
         subject: params.id,
+        event: params.event,
         after: params.after,
         before: params.before,
         limit: params.limit.unwrap_or(LIMIT_DEFAULT).clamp(1, LIMIT_MAX),

@@ -2,7 +2,7 @@
 
 use super::{
     App,
-    body::{JsonBody, Segments, session},
+    body::{ClientKind, JsonBody, Segments, session},
     problem::ApiError,
 };
 use crate::tools::{MessageView, Problem};
@@ -13,6 +13,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 const LEASED_MESSAGES_MAX: usize = 100;
+const CHANNEL_BYTES_MAX: usize = 64;
 /// Longest lease; a crashed channel must not hold messages for hours.
 const LEASE_MAX: Millis = Millis::from_secs(3600);
 
@@ -38,6 +39,10 @@ pub struct LeaseBody {
     limit: Option<usize>,
     /// For how long: seconds, or text such as "1m"; 30 seconds unless given, an hour at most.
     duration: Value,
+    /// At most this many characters of text, as JSON counts them; one message is given whatever its length.
+    chars: Option<usize>,
+    /// Who will deliver them, such as `hook:stop`; `inbox` unless given.
+    channel: Option<String>,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -64,6 +69,7 @@ pub struct Leased {
 pub async fn lease(
     State(app): State<App>,
     Segments(name): Segments<String>,
+    ClientKind(client): ClientKind,
     body: JsonBody,
 ) -> Result<Json<Leased>, ApiError> {
     let body: LeaseBody = body.read()?;
@@ -75,9 +81,13 @@ pub async fn lease(
         return Err(Reject::InvalidArgument { field: "limit".into(), why: "must be at least 1".into() }.into());
     }
     let messages_max = body.limit.unwrap_or(LEASED_MESSAGES_MAX).min(LEASED_MESSAGES_MAX);
+    let session = session(&name)?;
+    if let Some(hook) = channel(body.channel)?.strip_prefix("hook:") {
+        app.engine.presence().hook_seen(&session, hook == "rewake", client.clone(), app.engine.now());
+    }
     let lease = app.engine.fresh_lease();
-    let ride = Ride { lease: lease.clone(), length, messages_max };
-    let leased = app.engine.lease(&session(&name)?, ride).await;
+    let ride = Ride { lease: lease.clone(), length, messages_max, chars_max: body.chars.unwrap_or(usize::MAX) };
+    let leased = app.engine.lease(&session, ride, client).await;
     let leased = leased.map_err(|error| ApiError::of(error, app.engine.now()))?;
     let until = leased.first().and_then(|message| message.lease.as_ref()).map(|lease| lease.until.as_millis());
     Ok(Json(Leased {
@@ -92,6 +102,8 @@ pub async fn lease(
 pub struct SettleBody {
     #[schema(example = "lease_nq072rt887")]
     lease: String,
+    /// By which way they were delivered, such as `hook:stop`; `inbox` unless given.
+    channel: Option<String>,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -114,8 +126,8 @@ pub async fn commit(
     Segments(name): Segments<String>,
     body: JsonBody,
 ) -> Result<Json<Settled>, ApiError> {
-    let lease = lease_id(body)?;
-    settle(&app, &session(&name)?, Command::CommitLease { lease, channel: "inbox".into() }).await
+    let (lease, channel) = settled(body)?;
+    settle(&app, &session(&name)?, Command::CommitLease { lease, channel }).await
 }
 
 /// The leased messages could not be delivered; they are pending again.
@@ -132,17 +144,28 @@ pub async fn release(
     Segments(name): Segments<String>,
     body: JsonBody,
 ) -> Result<Json<Settled>, ApiError> {
-    let lease = lease_id(body)?;
+    let (lease, _) = settled(body)?;
     settle(&app, &session(&name)?, Command::ReleaseLease { lease }).await
 }
 
-fn lease_id(body: JsonBody) -> Result<LeaseId, ApiError> {
-    let SettleBody { lease } = body.read()?;
+fn settled(body: JsonBody) -> Result<(LeaseId, String), ApiError> {
+    let SettleBody { lease, channel: given } = body.read()?;
     if lease.is_empty() {
         let hint = "the `lease` that …/inbox/lease answered with";
         return Err(Reject::MissingArgument { field: "lease", hint }.into());
     }
-    Ok(LeaseId::new(lease))
+    Ok((LeaseId::new(lease), channel(given)?))
+}
+
+/// The name of a way out, as the history keeps it.
+fn channel(given: Option<String>) -> Result<String, ApiError> {
+    let Some(name) = given else { return Ok("inbox".into()) };
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, ':' | '-' | '_' | '.');
+    if name.is_empty() || name.len() > CHANNEL_BYTES_MAX || !name.chars().all(fits) {
+        let why = format!("must be 1 to {CHANNEL_BYTES_MAX} letters, digits or `:-_.`");
+        return Err(Reject::InvalidArgument { field: "channel".into(), why }.into());
+    }
+    Ok(name)
 }
 
 async fn settle(app: &App, session: &SessionId, command: Command) -> Result<Json<Settled>, ApiError> {

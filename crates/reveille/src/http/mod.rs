@@ -7,6 +7,7 @@ pub mod guard;
 mod health;
 mod history;
 mod inbox;
+mod presence;
 pub(crate) mod problem;
 pub(crate) mod receipt;
 mod reminders;
@@ -63,6 +64,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(inbox::lease))
         .routes(routes!(inbox::commit))
         .routes(routes!(inbox::release))
+        .routes(routes!(presence::hold))
         .routes(routes!(events::follow))
         .routes(routes!(history::read))
         .routes(routes!(stats::read))

@@ -38,7 +38,8 @@ pub struct SessionPage {
 ))]
 pub async fn list(State(app): State<App>, Params(params): Params<ListParams>) -> Result<Json<SessionPage>, ApiError> {
     let limit = params.limit.unwrap_or(LIMIT_DEFAULT).clamp(1, LIMIT_MAX);
-    let found = app.engine.store().sessions(SessionFilter { after: params.after, limit }).await?;
+    let found =
+        app.engine.store().sessions(SessionFilter { after: params.after, limit, ..SessionFilter::default() }).await?;
     let next = found.last().filter(|_| found.len() == limit).map(|(num, _)| *num);
     let sessions = found.iter().map(|(_, session)| SessionView::of(session)).collect();
     Ok(Json(SessionPage { sessions, next }))

@@ -2,7 +2,7 @@
 
 use super::{
     App,
-    body::{IdempotencyKey, JsonBody, Params, Segments, session},
+    body::{ClientKind, IdempotencyKey, JsonBody, Params, Segments, session},
     problem::ApiError,
     receipt::{ReceiptBody, Receipts},
 };
@@ -24,7 +24,7 @@ use utoipa::IntoParams;
 /// the inbox instead of their counting as delivered once written.
 pub const RECEIPT_HEADER: &str = "x-reveille-receipt";
 pub const RECEIPT_EXPLICIT: &str = "explicit";
-/// What the agent's program calls itself.
+/// The kind of program that calls.
 pub const CLIENT_HEADER: &str = "x-reveille-client";
 /// The longest the call may stand by.
 pub const STANDBY_MAX_HEADER: &str = "x-reveille-standby-max";
@@ -39,7 +39,7 @@ pub const STANDBY_MAX_HEADER: &str = "x-reveille-standby-max";
         ("session" = String, Path, description = "The conversation, named by the client"),
         ("tool" = String, Path, description = "`timer`, `read_timer`, `stop_timer`, `cancel_timer`, `pause_timer`, `resume_timer` or `clock`"),
         ("Idempotency-Key" = Option<String>, Header, description = "Repeating a creation with the same key makes nothing a second time"),
-        ("x-reveille-client" = Option<String>, Header, description = "What the agent's program calls itself"),
+        ("x-reveille-client" = Option<String>, Header, description = "The kind of program that calls, such as `claude-code`"),
         ("x-reveille-standby-max" = Option<String>, Header, description = "The longest this call may stand by"),
         ("x-reveille-receipt" = Option<String>, Header, description = "`explicit`: the result names the leases of its messages in `leases`; commit or release them through the inbox"),
     ),
@@ -56,6 +56,7 @@ pub async fn call(
     Segments((name, tool)): Segments<(String, String)>,
     IdempotencyKey(idempotency_key): IdempotencyKey,
     bridged: Bridged,
+    ClientKind(client): ClientKind,
     JsonBody(arguments): JsonBody,
 ) -> Result<Response, ApiError> {
     let session = session(&name)?;
@@ -64,7 +65,7 @@ pub async fn call(
         let detail = format!("there is no tool '{}'; the tools are: {known}", text::shown(&tool));
         ApiError::new(StatusCode::NOT_FOUND, "Unknown tool", "unknown_tool", detail)
     })?;
-    let Bridged { client, standby_max, leases_by_name } = bridged;
+    let Bridged { standby_max, leases_by_name } = bridged;
     let call = ToolCall {
         engine: &app.engine,
         session,
@@ -76,25 +77,27 @@ pub async fn call(
         stop: &app.stop,
     };
     let reply = call.run().await.map_err(|error| ApiError::of(error, app.engine.now()))?;
-    let leases = leases_by_name.then(|| reply.deliveries.iter().map(|delivery| delivery.by_name().clone()).collect());
-    let result = Named { body: &reply.body, leases };
-    let bytes = serde_json::to_vec(&result).expect("results are representable as JSON");
+    let bytes = if leases_by_name {
+        let leases = reply.deliveries.iter().map(|delivery| delivery.by_name().clone()).collect();
+        serde_json::to_vec(&Named { body: &reply.body, leases })
+    } else {
+        serde_json::to_vec(&reply.body)
+    }
+    .expect("results are representable as JSON");
     let body = ReceiptBody::new(Bytes::from(bytes), reply.deliveries, receipts);
     Ok(([(header::CONTENT_TYPE, "application/json")], Body::new(body)).into_response())
 }
 
-/// A result; with the leases of the messages in it, where the client settles them itself.
+/// A result with the leases of the messages in it, where the client settles them itself.
 #[derive(Serialize)]
 struct Named<'a> {
     #[serde(flatten)]
     body: &'a ToolBody,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    leases: Option<Vec<LeaseId>>,
+    leases: Vec<LeaseId>,
 }
 
 /// What a bridge says about the agent behind it.
 pub struct Bridged {
-    client: Option<String>,
     standby_max: Option<Millis>,
     leases_by_name: bool,
 }
@@ -108,7 +111,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Bridged {
             .map(|length| duration::parse(STANDBY_MAX_HEADER, &Value::String(length), Limits::default().duration_max))
             .transpose()?;
         let leases_by_name = text(RECEIPT_HEADER).is_some_and(|receipt| receipt == RECEIPT_EXPLICIT);
-        Ok(Self { client: text(CLIENT_HEADER), standby_max, leases_by_name })
+        Ok(Self { standby_max, leases_by_name })
     }
 }
 

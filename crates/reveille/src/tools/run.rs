@@ -4,7 +4,7 @@ use super::{
     ClockResult, MessageView, Outcome, TimerResult, TimerView, TimersResult, Tool,
     arguments::{Arguments, TimerWish},
 };
-use crate::engine::{Delivery, Engine, EngineError, Outcome as Done, Released, Standing};
+use crate::engine::{Delivery, Engine, EngineError, Held, Hold, Outcome as Done, Released, Standing};
 use reveille_core::{
     Call, Command, ItemId, Millis, Purpose, Reply, RequestKey, SessionId, Status, Timer, Timestamp, timer::Phase,
 };
@@ -28,7 +28,7 @@ pub struct ToolCall<'a> {
     pub arguments: Value,
     /// The client's own name for this creation.
     pub idempotency_key: Option<String>,
-    /// What the client calls itself, where it says so.
+    /// The kind of program that calls, where it says so.
     pub client: Option<String>,
     /// No call stands by longer, whatever it asks for: its client would give up.
     pub standby_max: Option<Millis>,
@@ -280,7 +280,8 @@ impl ToolCall<'_> {
 
     pub(super) async fn execute(&self, command: Command, with_messages: bool) -> Result<Done, EngineError> {
         let ride = with_messages.then(|| self.engine.ride());
-        self.engine.execute(&self.session, Call { command, ride }).await
+        let client = self.client.clone().or_else(|| self.engine.presence().client_seen(&self.session));
+        self.engine.execute(&self.session, Call { ride, client, ..Call::new(command) }).await
     }
 
     /// Pending messages for a reply whose command could not take them along.
@@ -359,6 +360,8 @@ struct Asleep {
     id: ItemId,
     since: Timestamp,
     awake: bool,
+    /// An agent that waits in a call is there.
+    _held: Held,
 }
 
 impl Asleep {
@@ -367,7 +370,8 @@ impl Asleep {
         engine.metrics.standing_by.inc();
         // The stand-by's own beginning, by which it is known.
         let since = timer.standby.map_or_else(|| engine.now(), |standby| standby.since);
-        Self { session: call.session.clone(), id: timer.id.clone(), since, awake: false, engine }
+        let _held = engine.presence().hold(&call.session, Hold::StandBy);
+        Self { session: call.session.clone(), id: timer.id.clone(), since, awake: false, _held, engine }
     }
 
     /// Its end is written down.

@@ -310,6 +310,10 @@ pub struct SessionView {
     pub live_timers: u32,
     /// Pending reminders.
     pub live_reminders: u32,
+    /// The kind of program its agent runs in, if it was told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "claude-code")]
+    pub client: Option<String>,
 }
 
 impl SessionView {
@@ -321,6 +325,7 @@ impl SessionView {
             active_at: session.active_at.as_millis(),
             live_timers: session.live_timers,
             live_reminders: session.live_reminders,
+            client: session.client.clone(),
         }
     }
 }

@@ -152,7 +152,16 @@ pub fn items(connection: &Connection, server: i64, filter: &ItemFilter) -> Resul
 }
 
 pub fn sessions(connection: &Connection, server: i64, filter: &SessionFilter) -> Result<Vec<(i64, Session)>> {
-    let sql = format!("SELECT num, {SESSION} FROM sessions WHERE +server = ?1 AND num < ?2 ORDER BY num DESC LIMIT ?3");
+    let sql = if filter.undelivered {
+        // Led by the index of undelivered messages, which are few.
+        format!(
+            "SELECT num, {SESSION} FROM
+             (SELECT DISTINCT session AS waiting FROM messages WHERE delivered_at IS NULL AND session < ?2)
+             CROSS JOIN sessions ON num = waiting WHERE +server = ?1 ORDER BY waiting DESC LIMIT ?3"
+        )
+    } else {
+        format!("SELECT num, {SESSION} FROM sessions WHERE +server = ?1 AND num < ?2 ORDER BY num DESC LIMIT ?3")
+    };
     connection
         .prepare_cached(&sql)?
         .query_map(params![server, filter.after.unwrap_or(i64::MAX), filter.limit as i64], |row| {
@@ -173,6 +182,9 @@ pub fn history(connection: &Connection, server: i64, filter: &HistoryFilter) -> 
     };
     if let Some(subject) = &filter.subject {
         and("subject =", Box::new(subject.clone()));
+    }
+    if let Some(event) = &filter.event {
+        and("event =", Box::new(event.clone()));
     }
     if let Some(after) = filter.after {
         and("seq >", Box::new(after));
@@ -218,7 +230,8 @@ fn session_history(
         && let Some((recorded, prev, _)) = entry(at)?
     {
         at = prev;
-        let wanted = filter.subject.as_deref().is_none_or(|subject| subject == recorded.entry.subject.as_ref());
+        let wanted = filter.subject.as_deref().is_none_or(|subject| subject == recorded.entry.subject.as_ref())
+            && filter.event.as_deref().is_none_or(|event| event == recorded.entry.event);
         if recorded.seq >= before || !wanted {
             continue;
         }
@@ -243,7 +256,8 @@ pub fn tallies(connection: &Connection, server: i64) -> Result<BTreeMap<String, 
         .collect()
 }
 
-const SESSION: &str = "name, version, state, created_at, active_at, live_timers, live_reminders, pending_messages";
+const SESSION: &str =
+    "name, version, state, created_at, active_at, live_timers, live_reminders, pending_messages, client";
 
 fn session_named(connection: &Connection, server: i64, id: &SessionId) -> Result<Option<(i64, Session)>> {
     connection
@@ -268,6 +282,7 @@ fn session_row(row: &Row<'_>) -> Result<Session> {
         live_timers: row.get(6)?,
         live_reminders: row.get(7)?,
         pending_messages: row.get(8)?,
+        client: row.get(9)?,
     })
 }
 

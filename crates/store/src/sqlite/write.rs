@@ -105,8 +105,8 @@ fn session(
             .prepare_cached(
                 "INSERT INTO sessions
                  (server, name, version, state, created_at, active_at, live_timers, live_reminders, pending_messages,
-                  last_history)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO NOTHING",
+                  last_history, client)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT DO NOTHING",
             )?
             .execute(params![
                 server,
@@ -119,6 +119,7 @@ fn session(
                 session.live_reminders,
                 session.pending_messages,
                 last_history(0),
+                session.client,
             ])?;
         if inserted == 0 {
             return Ok(None);
@@ -132,7 +133,7 @@ fn session(
         .prepare_cached(
             "UPDATE sessions
              SET version = ?3, state = ?4, active_at = ?5, live_timers = ?6, live_reminders = ?7, pending_messages = ?8,
-                 last_history = ?9
+                 last_history = ?9, client = ?10
              WHERE num = ?1 AND version = ?2",
         )?
         .execute(params![
@@ -145,6 +146,7 @@ fn session(
             session.live_reminders,
             session.pending_messages,
             last_history(place.last_history),
+            session.client,
         ])?;
     if updated == 0 {
         return Ok(None);

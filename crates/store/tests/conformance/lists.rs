@@ -1,7 +1,7 @@
 //! The lists: what they hold, in which order, and how they are paged through.
 
-use crate::drive::*;
-use reveille_core::{Command, Millis};
+use crate::drive::{self, *};
+use reveille_core::{Call, Command, Millis};
 use reveille_store::{HistoryFilter, ItemFilter, Order, SessionFilter, Store};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -107,7 +107,7 @@ pub async fn items_come_soonest_first_if_wanted(store: &Arc<dyn Store>) {
 }
 
 pub async fn sessions_come_newest_first_page_by_page(store: &Arc<dyn Store>) {
-    assert_eq!(store.sessions(SessionFilter { after: None, limit: 9 }).await.unwrap(), []);
+    assert_eq!(store.sessions(SessionFilter { after: None, limit: 9, ..SessionFilter::default() }).await.unwrap(), []);
     for number in 0..7 {
         run(&**store, &format!("s{number}"), wait(&format!("timer_{number}"), "x", 600), at(number)).await;
     }
@@ -116,7 +116,7 @@ pub async fn sessions_come_newest_first_page_by_page(store: &Arc<dyn Store>) {
     let mut seen = Vec::new();
     let mut after = None;
     loop {
-        let page = store.sessions(SessionFilter { after, limit: 3 }).await.unwrap();
+        let page = store.sessions(SessionFilter { after, limit: 3, ..SessionFilter::default() }).await.unwrap();
         assert!(page.len() <= 3);
         let Some((last, _)) = page.last() else { break };
         after = Some(*last);
@@ -130,7 +130,30 @@ pub async fn sessions_come_newest_first_page_by_page(store: &Arc<dyn Store>) {
     assert_eq!(names, ["s6", "s5", "s4", "s3", "s2", "s1", "s0"]);
     assert_eq!((seen[4].created_at, seen[4].active_at, seen[4].live_timers), (at(2), at(50), 0));
     assert_eq!(seen[3].state.as_str(), "closed");
-    assert_eq!(store.sessions(SessionFilter { after: None, limit: 0 }).await.unwrap(), []);
+    assert_eq!(store.sessions(SessionFilter { after: None, limit: 0, ..SessionFilter::default() }).await.unwrap(), []);
+}
+
+pub async fn sessions_that_wait_to_be_told_are_found(store: &Arc<dyn Store>) {
+    for number in 0..6 {
+        let (session, timer) = (format!("s{number}"), format!("timer_{number}"));
+        let call = Call { client: Some(format!("kind-{number}")), ..Call::new(mission(&timer, "x", 10)) };
+        drive::call(&**store, &session, call, at(0)).await;
+        if number % 2 == 0 {
+            run(&**store, &session, fire(&[&timer]), at(11)).await;
+        }
+    }
+    drive::call(&**store, "s2", collect("lease_2", 5), at(12)).await; // on its way, but not delivered
+    drive::call(&**store, "s4", collect("lease_4", 5), at(12)).await;
+    run(&**store, "s4", commit_lease("lease_4"), at(13)).await;
+    let page = async |after: Option<i64>| {
+        let found = store.sessions(SessionFilter { undelivered: true, after, limit: 1 }).await.unwrap();
+        found.into_iter().next().map(|(number, session)| (number, session.id.to_string(), session.client))
+    };
+    let (last, id, client) = page(None).await.unwrap();
+    assert_eq!((id.as_str(), client.as_deref()), ("s2", Some("kind-2")));
+    let (last, id, client) = page(Some(last)).await.unwrap();
+    assert_eq!((id.as_str(), client.as_deref()), ("s0", Some("kind-0")));
+    assert_eq!(page(Some(last)).await, None);
 }
 
 pub async fn history_is_filtered(store: &Arc<dyn Store>) {
@@ -161,6 +184,8 @@ pub async fn history_is_filtered(store: &Arc<dyn Store>) {
     );
     assert_eq!(events(of(Some("b"), Some("timer_completed"))).await.len(), 2);
     assert_eq!(events(of(Some("a"), Some("timer_completed"))).await, [""; 0]);
+    let created = HistoryFilter { event: Some("timer.created".into()), ..of(Some("a"), None) };
+    assert_eq!(events(created).await.len(), 3);
     assert_eq!(events(of(Some("never"), None)).await, [""; 0]);
     assert_eq!(events(of(None, Some("timer_unknown"))).await, [""; 0]);
     assert_eq!(events(of(None, Some("b"))).await, ["b b session.opened"]);

@@ -110,8 +110,8 @@ pub fn close() -> Command {
 
 /// Leases up to `messages_max` messages for half a minute and does nothing else.
 pub fn collect(lease: &str, messages_max: usize) -> Call {
-    let ride = Ride { lease: LeaseId::new(lease), length: Millis::from_secs(30), messages_max };
-    Call { command: Command::Collect, ride: Some(ride) }
+    let ride = Ride { lease: LeaseId::new(lease), length: Millis::from_secs(30), messages_max, chars_max: usize::MAX };
+    Call { ride: Some(ride), ..Call::new(Command::Collect) }
 }
 
 // What the engine does.

@@ -30,7 +30,7 @@ async fn everything(store: &SqliteStore) -> Vec<StoreError> {
     let every_entry = HistoryFilter { limit: ALL, ..HistoryFilter::default() };
     errors.extend(store.deadlines(ALL).await.err());
     errors.extend(store.items(every_item()).await.err());
-    errors.extend(store.sessions(SessionFilter { after: None, limit: ALL }).await.err());
+    errors.extend(store.sessions(SessionFilter { after: None, limit: ALL, ..SessionFilter::default() }).await.err());
     errors.extend(store.history(every_entry).await.err());
     errors.extend(store.tallies().await.err());
     errors.extend(store.load_items((0..60).map(|number| iid(&format!("timer_{number}"))).collect()).await.err());

@@ -17,6 +17,7 @@ CREATE TABLE sessions (
     live_reminders INTEGER NOT NULL,
     pending_messages INTEGER NOT NULL,
     last_history INTEGER NOT NULL,
+    client TEXT,
     UNIQUE (server, name)
 );
 

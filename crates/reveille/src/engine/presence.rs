@@ -1,0 +1,241 @@
+//! Who holds a session right now, and by what. In memory only: a connection that ends ends its hold, and a process that
+//! dies has no connections.
+//!
+//! A session held by a live client is never woken by a command: two programs would write one conversation.
+
+use reveille_core::{Millis, SessionId, Timestamp};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+use tokio::sync::{Notify, watch};
+
+/// A hook is expected to run again within this time, so that what it was seen to do counts.
+const SEEN_FOR: Millis = Millis::from_secs(24 * 3600);
+/// Sessions whose hooks are remembered; beyond it the oldest are forgotten, which costs them a hint.
+const SEEN_MAX: usize = 10_000;
+
+/// By what a session is held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// A call stands by.
+    StandBy,
+    /// A client says that it is there; `wakes`: it can wake its agent by itself. A newer one of the same name takes the
+    /// place of an older one.
+    Client { wakes: bool, name: Option<String> },
+    /// Somebody follows the session's events. A channel, but not the agent's own program.
+    Follower,
+}
+
+/// What is known about a session's ways out, as of now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reach {
+    pub waking_client: bool,
+    pub follower: bool,
+    pub hook: bool,
+    pub rewake_hook: bool,
+}
+
+#[derive(Default)]
+pub struct Presence {
+    inner: Mutex<Inner>,
+    /// How many holds there are, so that commits of sessions nobody holds cost nothing.
+    count: AtomicUsize,
+    /// A session may have become free.
+    freed: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct Inner {
+    held: HashMap<SessionId, Vec<Holder>>,
+    seen: HashMap<SessionId, Seen>,
+    last: u64,
+}
+
+struct Holder {
+    number: u64,
+    hold: Hold,
+    changed: Arc<Notify>,
+}
+
+/// What a session's hooks were last seen to do.
+struct Seen {
+    at: Timestamp,
+    rewakes: bool,
+    client: Option<String>,
+}
+
+impl Presence {
+    pub fn hold(self: &Arc<Self>, session: &SessionId, hold: Hold) -> Held {
+        let changed = Arc::new(Notify::new());
+        let mut inner = self.inner();
+        inner.last += 1;
+        let number = inner.last;
+        let holders = inner.held.entry(session.clone()).or_default();
+        if let Hold::Client { name: Some(_), .. } = hold {
+            // The older one finds itself gone and leaves.
+            holders.iter().filter(|holder| holder.hold == hold).for_each(|holder| holder.changed.notify_one());
+            let before = holders.len();
+            holders.retain(|holder| holder.hold != hold);
+            self.count.fetch_sub(before - holders.len(), Ordering::Relaxed);
+        }
+        holders.push(Holder { number, hold, changed: changed.clone() });
+        self.count.fetch_add(1, Ordering::Relaxed);
+        drop(inner);
+        Held { session: session.clone(), number, changed, presence: self.clone() }
+    }
+
+    /// The agent's own program is there.
+    pub fn is_held(&self, session: &SessionId) -> bool {
+        self.any(session, |hold| *hold != Hold::Follower)
+    }
+
+    pub fn reach(&self, session: &SessionId, now: Timestamp) -> Reach {
+        let inner = self.inner();
+        let seen = inner.seen.get(session).filter(|seen| now.since(seen.at) < SEEN_FOR);
+        let any = |wanted: fn(&Hold) -> bool| {
+            inner.held.get(session).is_some_and(|holders| holders.iter().any(|holder| wanted(&holder.hold)))
+        };
+        Reach {
+            waking_client: any(|hold| matches!(hold, Hold::Client { wakes: true, .. })),
+            follower: any(|hold| *hold == Hold::Follower),
+            hook: seen.is_some(),
+            rewake_hook: seen.is_some_and(|seen| seen.rewakes),
+        }
+    }
+
+    /// A hook of this session asked for messages.
+    pub fn hook_seen(&self, session: &SessionId, rewakes: bool, client: Option<String>, now: Timestamp) {
+        let mut inner = self.inner();
+        if inner.seen.len() >= SEEN_MAX && !inner.seen.contains_key(session) {
+            let oldest = inner.seen.iter().min_by_key(|(_, seen)| seen.at).map(|(session, _)| session.clone());
+            oldest.map(|oldest| inner.seen.remove(&oldest));
+        }
+        let seen = inner.seen.entry(session.clone()).or_insert(Seen { at: now, rewakes, client: None });
+        (seen.at, seen.rewakes) = (now, seen.rewakes || rewakes);
+        if client.is_some() {
+            seen.client = client;
+        }
+    }
+
+    /// The kind of program whose hooks were seen, for calls that do not say it themselves.
+    pub fn client_seen(&self, session: &SessionId) -> Option<String> {
+        self.inner().seen.get(session).and_then(|seen| seen.client.clone())
+    }
+
+    /// Something of this session was committed.
+    pub fn tell(&self, session: &SessionId) {
+        if self.count.load(Ordering::Relaxed) > 0
+            && let Some(holders) = self.inner().held.get(session)
+        {
+            holders.iter().for_each(|holder| holder.changed.notify_one());
+        }
+    }
+
+    /// Changes whenever a session may have become free.
+    pub fn freed(&self) -> watch::Receiver<u64> {
+        self.freed.subscribe()
+    }
+
+    fn any(&self, session: &SessionId, wanted: impl Fn(&Hold) -> bool) -> bool {
+        self.count.load(Ordering::Relaxed) > 0
+            && self.inner().held.get(session).is_some_and(|holders| holders.iter().any(|holder| wanted(&holder.hold)))
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One hold. Dropping it is leaving.
+pub struct Held {
+    session: SessionId,
+    number: u64,
+    changed: Arc<Notify>,
+    presence: Arc<Presence>,
+}
+
+impl Held {
+    /// The session was written to, or this hold was replaced.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// A newer hold of the same name has taken its place.
+    pub fn is_replaced(&self) -> bool {
+        let inner = self.presence.inner();
+        let holders = inner.held.get(&self.session);
+        !holders.is_some_and(|holders| holders.iter().any(|holder| holder.number == self.number))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut inner = self.presence.inner();
+        if let Some(holders) = inner.held.get_mut(&self.session) {
+            let before = holders.len();
+            holders.retain(|holder| holder.number != self.number);
+            self.presence.count.fetch_sub(before - holders.len(), Ordering::Relaxed);
+            if holders.is_empty() {
+                inner.held.remove(&self.session);
+            }
+            self.presence.freed.send_modify(|times| *times += 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(name: Option<&str>) -> Hold {
+        Hold::Client { wakes: true, name: name.map(Into::into) }
+    }
+
+    #[test]
+    fn a_session_is_held_while_anybody_holds_it() {
+        let presence = Arc::new(Presence::default());
+        let (a, b) = (SessionId::new("a"), SessionId::new("b"));
+        let follower = presence.hold(&a, Hold::Follower);
+        assert!(!presence.is_held(&a), "a follower is not the agent");
+        let first = presence.hold(&a, Hold::StandBy);
+        let second = presence.hold(&a, client(None));
+        assert!(presence.is_held(&a) && !presence.is_held(&b));
+        drop(first);
+        assert!(presence.is_held(&a));
+        drop(second);
+        assert!(!presence.is_held(&a));
+        drop(follower);
+        assert_eq!(presence.count.load(Ordering::Relaxed), 0);
+        assert!(presence.inner().held.is_empty());
+    }
+
+    #[test]
+    fn a_newer_hold_of_the_same_name_replaces_the_older() {
+        let presence = Arc::new(Presence::default());
+        let session = SessionId::new("a");
+        let (old, other) = (presence.hold(&session, client(Some("rewake"))), presence.hold(&session, client(None)));
+        let new = presence.hold(&session, client(Some("rewake")));
+        assert!(old.is_replaced() && !other.is_replaced() && !new.is_replaced());
+        drop((old, other));
+        assert!(presence.is_held(&session));
+        drop(new);
+        assert!(!presence.is_held(&session));
+        assert_eq!(presence.count.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn what_was_seen_counts_for_a_day() {
+        let presence = Presence::default();
+        let (session, now) = (SessionId::new("a"), Timestamp::from_millis(0));
+        assert_eq!(presence.reach(&session, now), Reach::default());
+        presence.hook_seen(&session, true, Some("claude-code".into()), now);
+        presence.hook_seen(&session, false, None, now);
+        assert_eq!(presence.reach(&session, now), Reach { hook: true, rewake_hook: true, ..Reach::default() });
+        assert_eq!(presence.client_seen(&session).as_deref(), Some("claude-code"));
+        assert_eq!(presence.reach(&session, now.plus(SEEN_FOR)), Reach::default());
+    }
+}

@@ -1,0 +1,131 @@
+//! A client holds a session: as long as this stream is open, nobody else wakes its agent, and the client hears when
+//! there is something to fetch.
+
+use super::{
+    App,
+    body::{Params, Segments, client_kind, session},
+    problem::ApiError,
+};
+use crate::engine::{Held, Hold};
+use axum::{
+    extract::State,
+    response::sse::{Event, KeepAlive, Sse},
+};
+use futures_util::{Stream, stream};
+use reveille_core::{Message, Needs, SessionId, Timestamp};
+use reveille_store::StoreError;
+use serde::Deserialize;
+use serde_json::json;
+use std::{convert::Infallible, sync::Arc};
+use utoipa::IntoParams;
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct PresenceParams {
+    /// The kind of program that holds the session, such as `claude-code`.
+    client: Option<String>,
+    /// This holder can wake its agent by itself.
+    #[serde(default)]
+    wakes: bool,
+    /// A newer holder of the same name takes this one's place.
+    name: Option<String>,
+}
+
+/// Hold a session. While the stream is open no wake command is run for it. `messages` (with the `count` of those that can
+/// be leased) comes whenever there is something to fetch, at once if there already is; `idle` when nothing is pending and
+/// no timer runs; `replaced` when a newer holder of the same name has come, which ends the stream.
+#[utoipa::path(
+    get,
+    path = "/api/sessions/{session}/presence",
+    tag = "sessions",
+    params(("session" = String, Path), PresenceParams),
+    responses((status = 200, content_type = "text/event-stream", description = "`messages`, `idle` or `replaced`")),
+)]
+pub async fn hold(
+    State(app): State<App>,
+    Segments(name): Segments<String>,
+    Params(params): Params<PresenceParams>,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
+    let session = session(&name)?;
+    if let Some(client) = client_kind(params.client.as_deref()) {
+        app.engine.presence().hook_seen(&session, params.wakes, Some(client), app.engine.now());
+    }
+    let held = app.engine.presence().hold(&session, Hold::Client { wakes: params.wakes, name: params.name });
+    let holder = Holder { app, session, held, told: Told::Nothing, ended: false };
+    let events = stream::unfold(holder, |mut holder| async move {
+        let event = holder.next().await?;
+        Some((Ok(event), holder))
+    });
+    Ok(Sse::new(events).keep_alive(KeepAlive::default()))
+}
+
+struct Holder {
+    app: App,
+    session: SessionId,
+    held: Held,
+    told: Told,
+    ended: bool,
+}
+
+/// What the client heard last, so that it hears only what is new.
+#[derive(PartialEq)]
+enum Told {
+    Nothing,
+    Idle,
+    Messages(Vec<Arc<str>>),
+}
+
+impl Holder {
+    /// `None`: the server stops, or the store cannot be read; the client comes back by itself.
+    async fn next(&mut self) -> Option<Event> {
+        loop {
+            if self.ended {
+                return None;
+            }
+            if self.held.is_replaced() {
+                self.ended = true;
+                return Some(Event::default().event("replaced").data("{}"));
+            }
+            let (told, look_at) = self.look().await.ok()?;
+            if told != self.told {
+                self.told = told;
+                match &self.told {
+                    Told::Nothing => {}
+                    Told::Idle => return Some(Event::default().event("idle").data("{}")),
+                    Told::Messages(ids) => {
+                        let count = json!({"count": ids.len()}).to_string();
+                        return Some(Event::default().event("messages").data(count));
+                    }
+                }
+            }
+            let freed = async {
+                match look_at {
+                    Some(at) => self.app.engine.clock().sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.held.changed() => {}
+                () = freed => {}
+                () = self.app.stop.cancelled() => return None,
+            }
+        }
+    }
+
+    /// What there is to say, and when a lease runs out that changes it.
+    async fn look(&self) -> Result<(Told, Option<Timestamp>), StoreError> {
+        let needs = Needs { inbox: true, ..Needs::default() };
+        let state = self.app.engine.store().load(&self.session, needs).await?;
+        let now = self.app.engine.now();
+        let free = |message: &&Message| message.is_free(now);
+        let ids: Vec<_> = state.inbox.iter().filter(free).map(|message| message.id.clone()).collect();
+        let leases = state.inbox.iter().filter_map(|message| message.lease.as_ref()).map(|lease| lease.until);
+        let look_at = leases.filter(|until| *until > now).min();
+        let told = match state.session.is_none_or(|session| session.live_timers == 0) {
+            _ if !ids.is_empty() => Told::Messages(ids),
+            true if state.inbox.is_empty() => Told::Idle,
+            _ => Told::Nothing,
+        };
+        Ok((told, look_at))
+    }
+}

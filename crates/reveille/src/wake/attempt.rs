@@ -1,0 +1,196 @@
+//! One attempt to wake one session: looks whether there is anything to tell and nobody else to tell it, leases the
+//! messages, runs the command, and settles the lease by how it ended.
+
+use super::{Rules, Verdict, WakeRule, process, rule::Filling};
+use crate::engine::{Engine, EngineError};
+use reveille_core::{
+    Call, Command, LeaseId, Message, Millis, Needs, SessionId, Timestamp, command::Ride, history, session::SessionState,
+};
+use reveille_store::{HistoryFilter, StoreError};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// A lease outlives its command by this much, so that nobody else takes the messages while it is being settled.
+const LEASE_MARGIN: Millis = Millis::from_secs(30);
+/// Told in one go; more wait for the next. As one argument of a program it must stay below 128 KiB.
+const MESSAGES_MAX: usize = 20;
+const CHARS_MAX: usize = 30_000;
+const HOUR: Millis = Millis::from_secs(3600);
+/// After a failure of the store: how long until the next try to settle.
+const RETRY: Millis = Millis::from_secs(1);
+
+pub const STARTED: &str = "wake.started";
+pub const ENDED: &str = "wake.ended";
+pub const GIVEN_UP: &str = "wake.given_up";
+
+pub struct Attempt {
+    pub engine: Arc<Engine>,
+    pub rules: Arc<Rules>,
+    pub rule: usize,
+    pub session: SessionId,
+    /// Attempts that have failed before this one.
+    pub failures: u32,
+    pub stop: CancellationToken,
+}
+
+impl Attempt {
+    pub async fn run(self) -> Verdict {
+        match self.try_once().await {
+            Ok(verdict) => verdict,
+            Err(error) => {
+                tracing::warn!(%error, session = %self.session, "an agent cannot be woken now; trying again");
+                Verdict::Later(self.engine.now().plus(RETRY))
+            }
+        }
+    }
+
+    async fn try_once(&self) -> Result<Verdict, EngineError> {
+        if let Some(verdict) = self.not_now().await? {
+            return Ok(verdict);
+        }
+        let (name, rule) = self.rule();
+        let lease = self.engine.fresh_lease();
+        let length = rule.timeout.0.plus(LEASE_MARGIN);
+        let ride = Ride { lease: lease.clone(), length, messages_max: MESSAGES_MAX, chars_max: CHARS_MAX };
+        let leased = self.engine.lease(&self.session, ride, None).await?;
+        if leased.is_empty() {
+            return Ok(Verdict::Later(self.engine.now()));
+        }
+        // Right before it begins: two programs must never write one conversation.
+        if self.engine.presence().is_held(&self.session) {
+            self.settle(Command::ReleaseLease { lease }).await;
+            return Ok(Verdict::Held);
+        }
+        let ids: Vec<&str> = leased.iter().map(|message| &*message.id).collect();
+        let started = json!({"rule": name, "attempt": self.failures + 1, "messages": ids});
+        if let Err(error) = self.record(STARTED, started).await {
+            self.settle(Command::ReleaseLease { lease }).await;
+            return Err(error);
+        }
+        let began = self.engine.now();
+        let ended = self.command(rule, &leased).await;
+        let told = ended.code == Some(0);
+        self.close(lease, told).await;
+        let data = json!({
+            "rule": name,
+            "exit": ended.code,
+            "killed": ended.killed,
+            "duration": history::seconds(self.engine.now().since(began)),
+            "output": ended.output,
+        });
+        self.settle(Command::Record { event: ENDED, data }).await;
+        if told {
+            return Ok(Verdict::Told);
+        }
+        if self.failures >= rule.retries && !self.stop.is_cancelled() {
+            let data = json!({"rule": name, "attempts": self.failures + 1, "messages": ids});
+            self.settle(Command::Record { event: GIVEN_UP, data }).await;
+            tracing::warn!(session = %self.session, rule = name, "an agent could not be woken; its message stays in the inbox");
+            return Ok(Verdict::Nothing);
+        }
+        Ok(Verdict::Failed)
+    }
+
+    /// Why no command may be run at this moment.
+    async fn not_now(&self) -> Result<Option<Verdict>, StoreError> {
+        if self.engine.presence().is_held(&self.session) {
+            return Ok(Some(Verdict::Held));
+        }
+        let needs = Needs { inbox: true, ..Needs::default() };
+        let state = self.engine.store().load(&self.session, needs).await?;
+        let now = self.engine.now();
+        if state.session.is_none_or(|session| session.state == SessionState::Closed) {
+            return Ok(Some(Verdict::Nothing));
+        }
+        let free: Vec<&Message> = state.inbox.iter().filter(|message| message.is_free(now)).collect();
+        if free.is_empty() || self.given_up(&free).await? {
+            let leases = state.inbox.iter().filter_map(|message| message.lease.as_ref()).map(|lease| lease.until);
+            let free_again = leases.filter(|until| *until > now).min();
+            return Ok(Some(free_again.map_or(Verdict::Nothing, Verdict::Later)));
+        }
+        Ok(self.too_many(now).await?.map(Verdict::Later))
+    }
+
+    /// All of these were tried often enough, by this process or one before it.
+    async fn given_up(&self, free: &[&Message]) -> Result<bool, StoreError> {
+        if self.failures > 0 {
+            return Ok(false);
+        }
+        let last = self.recorded(GIVEN_UP, 1).await?;
+        let Some((_, data)) = last.first() else { return Ok(false) };
+        let tried = data["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
+        Ok(free.iter().all(|message| tried.iter().any(|id| id == &*message.id)))
+    }
+
+    /// When the next command may be run, if the last hour had as many as are allowed. Counted from the history, so
+    /// that restarts give nothing extra.
+    async fn too_many(&self, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
+        let (_, rule) = self.rule();
+        let started = self.recorded(STARTED, rule.per_hour as usize).await?;
+        let oldest = started.last().filter(|_| started.len() >= rule.per_hour as usize);
+        let free_again = oldest.map(|(at, _)| (*at).min(now).plus(HOUR)).filter(|free_again| *free_again > now);
+        if free_again.is_some() {
+            tracing::info!(session = %self.session, "woken too often within the hour; the message waits");
+        }
+        Ok(free_again)
+    }
+
+    async fn recorded(&self, event: &str, limit: usize) -> Result<Vec<(Timestamp, Value)>, StoreError> {
+        let (session, event) = (Some(self.session.clone()), Some(event.to_owned()));
+        let filter = HistoryFilter { session, event, limit, ..HistoryFilter::default() };
+        let found = self.engine.store().history(filter).await?;
+        Ok(found.into_iter().map(|recorded| (recorded.entry.at, recorded.entry.data)).collect())
+    }
+
+    async fn command(&self, rule: &WakeRule, leased: &[Message]) -> process::Ended {
+        let message = leased.iter().map(|message| message.text.as_str()).collect::<Vec<_>>().join("\n\n");
+        let filling = Filling { session: self.session.as_str(), message: &message, server: &self.rules.server };
+        let arguments = match rule.arguments(filling) {
+            Ok(arguments) => arguments,
+            Err(output) => return process::Ended { code: None, killed: false, output },
+        };
+        let own = [("REVEILLE_SESSION", self.session.as_str()), ("REVEILLE_URL", &self.rules.server)];
+        let own = own.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let env = rule.env.clone().into_iter().chain(own).collect();
+        let cwd = rule.cwd.as_deref();
+        let order = process::Order { program: &rule.command[0], arguments, cwd, env, stdin: message };
+        process::run(order, async {
+            tokio::select! {
+                () = self.engine.clock().sleep(rule.timeout.0) => {}
+                () = self.stop.cancelled() => {}
+            }
+        })
+        .await
+    }
+
+    /// What was told is committed however long it takes, or it would be told again.
+    async fn close(&self, lease: LeaseId, told: bool) {
+        let (name, _) = self.rule();
+        self.settle(match told {
+            true => Command::CommitLease { lease, channel: format!("wake:{name}") },
+            false => Command::ReleaseLease { lease },
+        })
+        .await;
+    }
+
+    async fn settle(&self, command: Command) {
+        loop {
+            match self.engine.execute(&self.session, Call::new(command.clone())).await {
+                // A refusal: the lease ran out and somebody else has the messages.
+                Ok(_) | Err(EngineError::Reject(_)) => return,
+                Err(_) if self.stop.is_cancelled() => return,
+                Err(_) => self.engine.clock().sleep(RETRY).await,
+            }
+        }
+    }
+
+    async fn record(&self, event: &'static str, data: Value) -> Result<(), EngineError> {
+        self.engine.execute(&self.session, Call::new(Command::Record { event, data })).await.map(|_| ())
+    }
+
+    fn rule(&self) -> (&str, &WakeRule) {
+        let (name, rule) = &self.rules.list[self.rule];
+        (name, rule)
+    }
+}

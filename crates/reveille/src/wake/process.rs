@@ -1,0 +1,213 @@
+//! One wake command as a process: in a group of its own, with a bounded memory of what it says, killed whole when its
+//! time is over.
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::{ffi::OsStr, future::Future, io, path::Path, process::Stdio, time::Duration};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
+    process::{Child, Command},
+    task::JoinHandle,
+};
+
+/// Of what the command says on each of its outputs, the end is kept; that is where errors are.
+const OUTPUT_BYTES_MAX: usize = 8 * 1024;
+/// Asked to end, a command has this long before it is killed.
+const TERMINATE: Duration = Duration::from_secs(2);
+/// What is still in the pipes when the command has ended. Something it left running may hold them open for ever.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+/// Set by agents for the programs they start. Whoever started the server may have been one; the woken agent must not
+/// take itself for its child.
+const FOREIGN: [&str; 3] = ["CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SESSION_ID"];
+
+pub struct Order<'a> {
+    pub program: &'a str,
+    pub arguments: Vec<String>,
+    pub cwd: Option<&'a Path>,
+    pub env: Vec<(String, String)>,
+    pub stdin: String,
+}
+
+/// How it ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// `None`: it could not be started, or was killed.
+    pub code: Option<i32>,
+    pub killed: bool,
+    /// What it said, on both outputs.
+    pub output: String,
+}
+
+/// Runs the command to its end, or until `time_over` resolves.
+pub async fn run(order: Order<'_>, time_over: impl Future<Output = ()>) -> Ended {
+    let mut child = match start(&order) {
+        Ok(child) => child,
+        Err(error) => {
+            let output = format!("{} could not be started: {error}", order.program);
+            return Ended { code: None, killed: false, output };
+        }
+    };
+    let group = Group::of(&child);
+    let said = [tail(child.stdout.take()), tail(child.stderr.take())];
+    let feeding = feed(&mut child, order.stdin);
+    let status = tokio::select! {
+        status = child.wait() => Some(status),
+        () = time_over => None,
+    };
+    feeding.abort();
+    let killed = status.is_none();
+    let status = match status {
+        Some(status) => status,
+        None => group.end(&mut child).await,
+    };
+    let mut output = String::new();
+    for said in said {
+        output.push_str(&words(said).await);
+    }
+    Ended { code: status.ok().and_then(|status| status.code()).filter(|_| !killed), killed, output }
+}
+
+fn start(order: &Order<'_>) -> io::Result<Child> {
+    let mut command = Command::new(OsStr::new(order.program));
+    command
+        .args(&order.arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true);
+    FOREIGN.iter().for_each(|name| {
+        command.env_remove(name);
+    });
+    command.envs(order.env.iter().map(|(name, value)| (name, value)));
+    if let Some(cwd) = order.cwd {
+        command.current_dir(cwd);
+    }
+    command.spawn()
+}
+
+/// A command that does not read its input must not hold anything up.
+fn feed(child: &mut Child, text: String) -> JoinHandle<()> {
+    let stdin = child.stdin.take();
+    tokio::spawn(async move {
+        if let Some(mut stdin) = stdin {
+            let _ = stdin.write_all(text.as_bytes()).await;
+        }
+    })
+}
+
+/// The process group of a command.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn of(child: &Child) -> Self {
+        Self(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw))
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.0 {
+            let _ = kill_process_group(group, signal);
+        }
+    }
+
+    /// Asks, then kills, whatever of the group is left.
+    async fn end(&self, child: &mut Child) -> io::Result<std::process::ExitStatus> {
+        self.signal(Signal::TERM);
+        let asked = tokio::time::timeout(TERMINATE, child.wait()).await;
+        self.signal(Signal::KILL);
+        match asked {
+            Ok(status) => status,
+            Err(_) => child.wait().await,
+        }
+    }
+}
+
+struct Tail {
+    reading: JoinHandle<()>,
+    kept: std::sync::Arc<std::sync::Mutex<Vec<u8>>>,
+}
+
+/// Reads to the end and keeps the last of it.
+fn tail(from: Option<impl AsyncRead + Unpin + Send + 'static>) -> Tail {
+    let kept = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let keep = kept.clone();
+    let reading = tokio::spawn(async move {
+        let Some(mut from) = from else { return };
+        let mut buffer = vec![0; 4096];
+        while let Ok(read @ 1..) = from.read(&mut buffer).await {
+            let mut kept = keep.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            kept.extend_from_slice(&buffer[..read]);
+            let excess = kept.len().saturating_sub(OUTPUT_BYTES_MAX);
+            kept.drain(..excess);
+        }
+    });
+    Tail { reading, kept }
+}
+
+async fn words(mut tail: Tail) -> String {
+    if tokio::time::timeout(LAST_WORDS, &mut tail.reading).await.is_err() {
+        tail.reading.abort();
+    }
+    let kept = tail.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    String::from_utf8_lossy(&kept).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Order<'static> {
+        let arguments = vec!["-c".to_owned(), script.to_owned()];
+        let env = vec![("WORD".to_owned(), "value".to_owned())];
+        Order { program: "/bin/sh", arguments, cwd: Some(Path::new("/")), env, stdin: "a message".into() }
+    }
+
+    #[tokio::test]
+    async fn a_command_is_given_the_message_and_its_words_are_kept() {
+        let script = "cat; printf ' %s %s' $WORD \"$PWD\"; echo oops >&2; exit 3";
+        let ended = run(shell(script), std::future::pending()).await;
+        assert_eq!((ended.code, ended.killed, ended.output.as_str()), (Some(3), false, "a message value /oops\n"));
+    }
+
+    #[tokio::test]
+    async fn only_the_end_of_much_output_is_kept() {
+        let ended = run(shell("head -c 1000000 /dev/zero | tr '\\0' x; echo end"), std::future::pending()).await;
+        assert_eq!((ended.code, ended.output.len()), (Some(0), OUTPUT_BYTES_MAX));
+        assert!(ended.output.ends_with("xend\n"));
+    }
+
+    #[tokio::test]
+    async fn a_command_that_cannot_be_started_is_a_failure() {
+        let ended = run(Order { program: "/no/such/program", ..shell("") }, std::future::pending()).await;
+        assert!(ended.code.is_none() && ended.output.contains("/no/such/program"), "{ended:?}");
+    }
+
+    #[tokio::test]
+    async fn something_left_running_holds_nothing_up() {
+        let ended = run(shell("sleep 60 & echo $!"), std::future::pending()).await;
+        assert_eq!(ended.code, Some(0));
+        let left: i32 = ended.output.trim().parse().expect("a process id");
+        let _ = rustix::process::kill_process(Pid::from_raw(left).expect("not zero"), Signal::KILL);
+    }
+
+    #[tokio::test]
+    async fn the_whole_group_is_killed_when_the_time_is_over() {
+        // The grandchild ignores the request to end, and would say so later.
+        let directory = tempfile::tempdir().expect("a directory");
+        let script = format!(
+            "(trap '' TERM; touch {0}/up; sleep 60; sleep 60) & while [ ! -e {0}/up ]; do :; done; echo $!; wait",
+            directory.path().display()
+        );
+        let up = directory.path().join("up");
+        let over = async move {
+            while !up.exists() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        };
+        let ended = run(shell(&script), over).await;
+        assert!(ended.killed && ended.code.is_none(), "{ended:?}");
+        let grandchild: i32 = ended.output.trim().parse().expect("a process id");
+        let state = std::fs::read_to_string(format!("/proc/{grandchild}/stat")).unwrap_or_default();
+        assert!(state.is_empty() || state.contains(") Z"), "still there: {state}");
+    }
+}

@@ -2,20 +2,26 @@
 
 use super::Failure;
 use crate::config::Config;
-use reqwest::{Method, RequestBuilder, StatusCode};
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde_json::Value;
 use std::fs;
 
 pub struct Client {
     http: reqwest::Client,
     url: String,
+    kind: Option<&'static str>,
 }
 
 impl Client {
     pub fn new(url: &str) -> Result<Self, Failure> {
         // The server is on this machine or named on purpose: a proxy from the environment is not meant for it.
         let http = reqwest::Client::builder().no_proxy().build()?;
-        Ok(Self { http, url: url.trim_end_matches('/').to_owned() })
+        Ok(Self { http, url: url.trim_end_matches('/').to_owned(), kind: None })
+    }
+
+    /// Calls in the name of this kind of program.
+    pub fn kind(self, kind: &'static str) -> Self {
+        Self { kind: Some(kind), ..self }
     }
 
     /// The server that runs on the configured data directory, else the one on the configured address.
@@ -36,7 +42,18 @@ impl Client {
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        self.http.request(method, format!("{}{path}", self.url))
+        let request = self.http.request(method, format!("{}{path}", self.url));
+        match self.kind {
+            Some(kind) => request.header("x-reveille-client", kind),
+            None => request,
+        }
+    }
+
+    /// An answer that goes on.
+    pub async fn stream(&self, path: &str, query: &[(&str, &str)]) -> Result<Response, Failure> {
+        let request = self.request(Method::GET, path).query(query);
+        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        response.error_for_status().map_err(|error| self.unreachable(&error))
     }
 
     async fn answer(&self, request: RequestBuilder) -> Result<Value, Failure> {

@@ -7,9 +7,12 @@ mod act;
 pub(crate) mod client;
 mod clock;
 mod config;
+mod fetch;
+mod hook;
 mod inbox;
 mod ls;
 mod mcp;
+mod presence;
 mod read;
 mod serve;
 mod show;
@@ -84,6 +87,8 @@ enum Command {
     Clock(clock::ClockArgs),
     /// Show a session's pending messages
     Inbox(inbox::InboxArgs),
+    /// Put pending messages before the model; run by an agent's client as one of its hooks
+    Hook(hook::HookArgs),
     /// Look at the configuration
     Config {
         #[command(subcommand)]
@@ -141,6 +146,7 @@ pub fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&cli.common, args),
         Command::Mcp(args) => mcp::run(&cli.common, args),
         Command::Config { command } => config::run(&cli.common, command),
+        Command::Hook(args) => hook::run(&cli.common, args),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "reveille", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
@@ -168,7 +174,11 @@ fn ask(common: &Common, command: Command) -> Done {
             Command::Pause(args) => act::run(common, &client, "pause", args.act, Some(args.duration)).await,
             Command::Clock(args) => clock::run(common, &client, args).await,
             Command::Inbox(args) => inbox::run(common, &client, args).await,
-            Command::Serve(_) | Command::Mcp(_) | Command::Config { .. } | Command::Completions { .. } => {
+            Command::Serve(_)
+            | Command::Mcp(_)
+            | Command::Config { .. }
+            | Command::Hook(_)
+            | Command::Completions { .. } => {
                 unreachable!("carried out without a server")
             }
         }

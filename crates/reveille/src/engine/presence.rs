@@ -8,7 +8,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 use tokio::sync::{Notify, watch};
@@ -44,6 +44,8 @@ pub struct Presence {
     inner: Mutex<Inner>,
     /// How many holds there are, so that commits of sessions nobody holds cost nothing.
     count: AtomicUsize,
+    /// Hooks were seen at all.
+    any_seen: AtomicBool,
     /// A session may have become free.
     freed: watch::Sender<u64>,
 }
@@ -109,6 +111,7 @@ impl Presence {
 
     /// A hook of this session asked for messages.
     pub fn hook_seen(&self, session: &SessionId, rewakes: bool, client: Option<String>, now: Timestamp) {
+        self.any_seen.store(true, Ordering::Relaxed);
         let mut inner = self.inner();
         if inner.seen.len() >= SEEN_MAX && !inner.seen.contains_key(session) {
             let oldest = inner.seen.iter().min_by_key(|(_, seen)| seen.at).map(|(session, _)| session.clone());
@@ -123,7 +126,8 @@ impl Presence {
 
     /// The kind of program whose hooks were seen, for calls that do not say it themselves.
     pub fn client_seen(&self, session: &SessionId) -> Option<String> {
-        self.inner().seen.get(session).and_then(|seen| seen.client.clone())
+        let any = self.any_seen.load(Ordering::Relaxed);
+        any.then(|| self.inner().seen.get(session).and_then(|seen| seen.client.clone())).flatten()
     }
 
     /// Something of this session was committed.

@@ -188,5 +188,12 @@ async fn change(app: &App, session: &SessionId, command: Command, outcome: Outco
     };
     let outcome = if timer.status() == Status::Paused { Outcome::Paused } else { outcome };
     let hint = outcome.hint(&timer, now);
-    Ok(TimerResult { timer: TimerView::of(&timer, now), timeout: None, outcome, messages: Vec::new(), hint })
+    Ok(TimerResult {
+        timer: TimerView::of(&timer, now),
+        timeout: None,
+        outcome,
+        messages: Vec::new(),
+        delivery: None,
+        hint,
+    })
 }

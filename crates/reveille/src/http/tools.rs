@@ -74,6 +74,7 @@ pub async fn call(
         idempotency_key,
         client,
         standby_max,
+        task: false,
         stop: &app.stop,
     };
     let reply = call.run().await.map_err(|error| ApiError::of(error, app.engine.now()))?;

@@ -30,6 +30,7 @@ impl Backend for Local {
             idempotency_key: None,
             client: call.client,
             standby_max: Some(call.standby_max),
+            task: false,
             stop: &self.stop,
         };
         let reply = call.run().await.map_err(|error| {

@@ -2,11 +2,13 @@
 
 mod arguments;
 mod clock;
+mod deliverable;
 mod reminders;
 mod run;
 mod schema;
 mod view;
 
+pub use deliverable::{Deliverable, Known, SETUPS, deliverable};
 pub use reminders::{ClockResult, ReminderStatusName, ReminderView, ScheduledView};
 pub use run::{ToolBody, ToolCall, ToolReply};
 pub use schema::{Format, catalogue};

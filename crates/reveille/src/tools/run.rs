@@ -1,12 +1,13 @@
 //! One tool call from beginning to end: arguments → command → (standing by) → result.
 
 use super::{
-    ClockResult, MessageView, Outcome, TimerResult, TimerView, TimersResult, Tool,
+    ClockResult, Known, MessageView, Outcome, TimerResult, TimerView, TimersResult, Tool,
     arguments::{Arguments, TimerWish},
+    deliverable,
 };
 use crate::engine::{Delivery, Engine, EngineError, Held, Hold, Outcome as Done, Released, Standing};
 use reveille_core::{
-    Call, Command, ItemId, Millis, Purpose, Reply, RequestKey, SessionId, Status, Timer, Timestamp, timer::Phase,
+    Call, Command, ItemId, Millis, Needs, Purpose, Reply, RequestKey, SessionId, Status, Timer, Timestamp, timer::Phase,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -32,6 +33,8 @@ pub struct ToolCall<'a> {
     pub client: Option<String>,
     /// No call stands by longer, whatever it asks for: its client would give up.
     pub standby_max: Option<Millis>,
+    /// The caller is told of the timer's end as the end of a task.
+    pub task: bool,
     /// Ends every stand-by: the server stops.
     pub stop: &'a CancellationToken,
 }
@@ -147,7 +150,11 @@ impl ToolCall<'_> {
                 _ => self::standing(&timer),
             };
             let done = if complete { done } else { Box::pin(self.with_messages(done)).await };
-            return Ok((self.reply(done, outcome, Some(outcome == Outcome::Paused), false), outcome));
+            let mut reply = self.reply(done, outcome, Some(outcome == Outcome::Paused), false);
+            if outcome == Outcome::Scheduled {
+                self.add_delivery(&mut reply).await;
+            }
+            return Ok((reply, outcome));
         };
         // A repeated request is answered with the timer made before, whose id is not the one announced. What happened
         // to it before this call was announced for it shows in its state.
@@ -280,7 +287,7 @@ impl ToolCall<'_> {
 
     pub(super) async fn execute(&self, command: Command, with_messages: bool) -> Result<Done, EngineError> {
         let ride = with_messages.then(|| self.engine.ride());
-        let client = self.client.clone().or_else(|| self.engine.presence().client_seen(&self.session));
+        let client = self.client_kind();
         self.engine.execute(&self.session, Call { ride, client, ..Call::new(command) }).await
     }
 
@@ -303,7 +310,7 @@ impl ToolCall<'_> {
                     outcome.hint(timer, now)
                 };
                 let timer = TimerView::of(timer, now);
-                ToolBody::Timer(Box::new(TimerResult { timer, timeout, outcome, messages, hint }))
+                ToolBody::Timer(Box::new(TimerResult { timer, timeout, outcome, messages, delivery: None, hint }))
             }
             Reply::Timers(timers) => ToolBody::Timers(TimersResult {
                 hint: all_hint(timers),
@@ -313,6 +320,31 @@ impl ToolCall<'_> {
             _ => unreachable!("tools ask about timers"),
         };
         ToolReply { body, deliveries: done.delivery.into_iter().collect() }
+    }
+
+    /// Accepted means deliverable, or the answer says that it is not.
+    async fn add_delivery(&self, reply: &mut ToolReply) {
+        let ToolBody::Timer(result) = &mut reply.body else { return };
+        let client = self.client_kind();
+        let rules = self.engine.wake_rules();
+        let mut wake_rule = rules.serving(&self.session, client.as_deref());
+        if wake_rule.is_none() && client.is_none() && !rules.list.is_empty() {
+            let kept = self.engine.store().load(&self.session, Needs::default()).await.ok();
+            let kept = kept.and_then(|state| state.session).and_then(|session| session.client);
+            wake_rule = rules.serving(&self.session, kept.as_deref());
+        }
+        let reach = self.engine.presence().reach(&self.session, self.engine.now());
+        let wake_rule = wake_rule.map(|rule| rules.list[rule].0.clone());
+        let delivery = deliverable(&Known { task: self.task, reach, wake_rule });
+        if let Some(warning) = delivery.warning(client.as_deref()) {
+            let left = result.timer.remaining_time.0.get().div_ceil(1000);
+            result.hint = format!("The mission is kept and due in {left} seconds. {warning}");
+        }
+        result.delivery = Some(delivery);
+    }
+
+    fn client_kind(&self) -> Option<String> {
+        self.client.clone().or_else(|| self.engine.presence().client_seen(&self.session))
     }
 
     pub(super) fn request_key(

@@ -1,6 +1,6 @@
 //! What agents and people are shown: the fields of the original tools, in seconds and in milliseconds since 1970.
 
-use super::ReminderView;
+use super::{Deliverable, ReminderView};
 use reveille_core::{Message, MessageKind, Millis, Purpose, Reject, Session, Status, Timer, Timestamp, timer::Phase};
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
@@ -230,6 +230,9 @@ pub struct TimerResult {
     pub outcome: Outcome,
     /// Everything else the system had to tell.
     pub messages: Vec<MessageView>,
+    /// A new mission only: how its message can reach the agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delivery: Option<Deliverable>,
     pub hint: String,
 }
 

@@ -40,8 +40,9 @@ pub struct Rules {
 }
 
 impl Rules {
-    pub fn serving(&self, session: &Session) -> Option<usize> {
-        self.list.iter().position(|(_, rule)| rule.serves(session))
+    /// The rule for a session of this name, whose agent runs in this kind of program.
+    pub fn serving(&self, session: &SessionId, client: Option<&str>) -> Option<usize> {
+        self.list.iter().position(|(_, rule)| rule.serves(session, client))
     }
 }
 
@@ -125,7 +126,7 @@ impl Watcher {
         if self.plan.is_settled(session) {
             return;
         }
-        if let Some(rule) = self.rules.serving(session) {
+        if let Some(rule) = self.rules.serving(&session.id, session.client.as_deref()) {
             let grace = self.rules.list[rule].1.grace.0;
             self.plan.waits(&session.id, rule, grace, new, self.engine.now());
         }

@@ -1,7 +1,7 @@
 //! One wake rule of the configuration: which sessions it serves and the command it runs. Never through a shell.
 
 use crate::config::Length;
-use reveille_core::{Millis, Session};
+use reveille_core::{Millis, SessionId};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -87,9 +87,8 @@ impl WakeRule {
         Ok(())
     }
 
-    pub fn serves(&self, session: &Session) -> bool {
-        glob(&self.matches, session.id.as_str())
-            || session.client.as_ref().is_some_and(|client| glob(&self.matches, client))
+    pub fn serves(&self, session: &SessionId, client: Option<&str>) -> bool {
+        glob(&self.matches, session.as_str()) || client.is_some_and(|client| glob(&self.matches, client))
     }
 
     /// The arguments with everything filled in. A value must not turn into an option of the program: sessions are

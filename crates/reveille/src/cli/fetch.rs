@@ -1,0 +1,76 @@
+//! Taking a session's messages for delivery, over the API: lease, tell, then commit or release. Hooks and channels use it.
+
+use super::{
+    Failure,
+    client::{Client, segment},
+};
+use reveille_core::inbox::json_chars;
+use serde_json::{Value, json};
+
+/// A hook may say this much (10,000 characters in all, the client's own JSON around it included).
+pub const TOLD_CHARS_MAX: usize = 9_800;
+const CUT: &str = "… (cut; the rest is in the session's history)";
+
+/// Leased messages as one text.
+pub struct Fetched {
+    pub text: String,
+    path: String,
+    lease: String,
+    channel: &'static str,
+}
+
+impl Fetched {
+    /// `None`: there is nothing to tell.
+    pub async fn lease(client: &Client, session: &str, channel: &'static str) -> Result<Option<Self>, Failure> {
+        let path = format!("/api/sessions/{}/inbox", segment(session));
+        let ask = json!({"chars": TOLD_CHARS_MAX, "channel": channel});
+        let answer = client.post(&format!("{path}/lease"), &ask).await?;
+        let Some(lease) = answer["lease"].as_str() else { return Ok(None) };
+        let messages = answer["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let texts: Vec<&str> = messages.iter().filter_map(|message| message["text"].as_str()).collect();
+        let text = cut(texts.join("\n\n"), TOLD_CHARS_MAX);
+        Ok(Some(Self { text, lease: lease.to_owned(), path, channel }))
+    }
+
+    /// They were told.
+    pub async fn commit(self, client: &Client) -> Result<Value, Failure> {
+        let body = json!({"lease": self.lease, "channel": self.channel});
+        client.post(&format!("{}/commit", self.path), &body).await
+    }
+
+    /// They could not be told.
+    pub async fn release(self, client: &Client) -> Result<Value, Failure> {
+        client.post(&format!("{}/release", self.path), &json!({"lease": self.lease})).await
+    }
+}
+
+/// As much as fits. Only a single message that is longer by itself is ever cut.
+fn cut(text: String, chars_max: usize) -> String {
+    if json_chars(&text) <= chars_max {
+        return text;
+    }
+    let (mut kept, mut left) = (String::new(), chars_max - json_chars(CUT));
+    for c in text.chars() {
+        let chars = json_chars(c.encode_utf8(&mut [0; 4]));
+        if chars > left {
+            break;
+        }
+        left -= chars;
+        kept.push(c);
+    }
+    kept + CUT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_too_long_is_cut() {
+        assert_eq!(cut("short\n".into(), 100), "short\n");
+        for text in ["\"".repeat(500), "x".repeat(500), "会\n".repeat(500)] {
+            let cut = cut(text, 400);
+            assert!(json_chars(&cut) <= 400 && json_chars(&cut) >= 398 && cut.ends_with(CUT), "{cut}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Accepted means deliverable: by which ways a mission's message can reach its agent, as far as is known now.
+
+use crate::engine::Reach;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// What is known about a session when a mission is accepted.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// The call declared that its client follows tasks, and tells its model when one ends.
+    pub task: bool,
+    pub reach: Reach,
+    /// The wake rule that serves the session.
+    pub wake_rule: Option<String>,
+}
+
+/// How the message of a mission will come, in order of preference.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Deliverable {
+    /// `task`, `presence`, `hook:rewake`, `events`, `wake:NAME` or `hook`; empty: it waits for the next tool call.
+    #[schema(example = json!(["wake:claude-code"]))]
+    pub channels: Vec<String>,
+    /// Whether one of them reaches an agent that has ended its turn.
+    pub wakes: bool,
+}
+
+pub fn deliverable(known: &Known) -> Deliverable {
+    let reach = &known.reach;
+    let waking = [
+        (known.task, "task"),
+        (reach.waking_client, "presence"),
+        (reach.rewake_hook, "hook:rewake"),
+        (reach.follower, "events"),
+    ];
+    let mut channels: Vec<String> =
+        waking.into_iter().filter(|(there, _)| *there).map(|(_, name)| name.to_owned()).collect();
+    channels.extend(known.wake_rule.as_ref().map(|rule| format!("wake:{rule}")));
+    let wakes = !channels.is_empty();
+    if reach.hook {
+        channels.push("hook".into());
+    }
+    Deliverable { channels, wakes }
+}
+
+impl Deliverable {
+    /// What to say when nothing wakes the agent by itself.
+    pub fn warning(&self, client: Option<&str>) -> Option<String> {
+        if self.wakes {
+            return None;
+        }
+        let known = client.filter(|client| SETUPS.contains(client));
+        let setup =
+            known.map_or_else(|| "reveille setup CLIENT".to_owned(), |client| format!("reveille setup {client}"));
+        let waits = match self.channels.is_empty() {
+            true => "the message will wait for your next tool call",
+            false => "the message will wait for the next prompt or tool call",
+        };
+        Some(format!(
+            "Nothing can wake this session: {waits}. Tell the user so; `{setup}` on this machine sets up waking."
+        ))
+    }
+}
+
+/// Clients that `reveille setup` knows.
+pub const SETUPS: [&str; 6] = ["claude-code", "codex", "opencode", "gemini", "cursor", "cline"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_counts() {
+        let reach = |f: fn(&mut Reach)| {
+            let mut reach = Reach::default();
+            f(&mut reach);
+            Known { reach, ..Known::default() }
+        };
+        let rule = Some("claude".to_owned());
+        for (known, channels, wakes) in [
+            (Known::default(), &[][..], false),
+            (Known { task: true, ..Known::default() }, &["task"], true),
+            (reach(|reach| reach.waking_client = true), &["presence"], true),
+            (reach(|reach| reach.rewake_hook = true), &["hook:rewake"], true),
+            (reach(|reach| reach.follower = true), &["events"], true),
+            (reach(|reach| reach.hook = true), &["hook"], false),
+            (Known { wake_rule: rule.clone(), ..Known::default() }, &["wake:claude"], true),
+            (
+                Known {
+                    task: true,
+                    reach: Reach { waking_client: true, follower: true, hook: true, rewake_hook: true },
+                    wake_rule: rule,
+                },
+                &["task", "presence", "hook:rewake", "events", "wake:claude", "hook"],
+                true,
+            ),
+        ] {
+            let found = deliverable(&known);
+            assert_eq!(
+                (found.channels.as_slice(), found.wakes),
+                (&channels.iter().map(|c| c.to_string()).collect::<Vec<_>>()[..], wakes),
+                "{known:?}"
+            );
+            assert_eq!(found.warning(None).is_none(), wakes);
+        }
+        let nothing = deliverable(&Known::default());
+        assert!(nothing.warning(Some("codex")).is_some_and(|hint| hint.contains("`reveille setup codex`")));
+        assert!(nothing.warning(Some("else")).is_some_and(|hint| hint.contains("`reveille setup CLIENT`")));
+    }
+}

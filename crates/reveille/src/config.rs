@@ -188,7 +188,7 @@ const KEYS: &[(&str, Form)] = &[
 impl Config {
     /// The file (the given one, else the one in the XDG configuration directory if it exists) and the environment.
     pub fn load(path: Option<&Path>) -> Result<Self, ConfigError> {
-        let default = xdg("XDG_CONFIG_HOME", ".config").join("reveille/reveille.toml");
+        let default = Self::default_path();
         let path = path.unwrap_or(&default);
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
@@ -196,6 +196,11 @@ impl Config {
             Err(error) => return Err(ConfigError::Unreadable { path: path.to_owned(), why: error.to_string() }),
         };
         Self::parse(path, &text, |name| env::var(name).ok())
+    }
+
+    /// The file in the XDG configuration directory.
+    pub fn default_path() -> PathBuf {
+        xdg("XDG_CONFIG_HOME", ".config").join("reveille/reveille.toml")
     }
 
     fn parse(path: &Path, text: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {

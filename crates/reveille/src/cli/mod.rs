@@ -15,6 +15,7 @@ mod mcp;
 mod presence;
 mod read;
 mod serve;
+mod setup;
 mod show;
 mod timer;
 
@@ -89,6 +90,8 @@ enum Command {
     Inbox(inbox::InboxArgs),
     /// Put pending messages before the model; run by an agent's client as one of its hooks
     Hook(hook::HookArgs),
+    /// Show or write what an agent's client needs: tools, hooks, wake command
+    Setup(setup::SetupArgs),
     /// Look at the configuration
     Config {
         #[command(subcommand)]
@@ -147,6 +150,7 @@ pub fn main() -> ExitCode {
         Command::Mcp(args) => mcp::run(&cli.common, args),
         Command::Config { command } => config::run(&cli.common, command),
         Command::Hook(args) => hook::run(&cli.common, args),
+        Command::Setup(args) => setup::run(&cli.common, args),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "reveille", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
@@ -178,6 +182,7 @@ fn ask(common: &Common, command: Command) -> Done {
             | Command::Mcp(_)
             | Command::Config { .. }
             | Command::Hook(_)
+            | Command::Setup(_)
             | Command::Completions { .. } => {
                 unreachable!("carried out without a server")
             }

@@ -1,0 +1,228 @@
+//! What each client needs and where it keeps it. One function per client; nothing is read or written here.
+
+use super::edit::Edit;
+use clap::ValueEnum;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SetupClient {
+    ClaudeCode,
+    Codex,
+    Opencode,
+    Gemini,
+    Cursor,
+    Cline,
+}
+
+/// Where things are on this machine.
+pub struct Place<'a> {
+    /// How hooks and clients call this program.
+    pub program: &'a str,
+    /// Speak to the server at this URL instead of starting `reveille mcp`.
+    pub http: Option<&'a str>,
+    /// Below the working directory instead of the user's home.
+    pub project: bool,
+    pub variable: &'a dyn Fn(&str) -> Option<PathBuf>,
+    pub exists: &'a dyn Fn(&Path) -> bool,
+}
+
+pub struct Piece {
+    pub path: PathBuf,
+    pub what: &'static str,
+    pub edits: Vec<Edit>,
+}
+
+pub struct Setup {
+    pub pieces: Vec<Piece>,
+    /// The command that resumes a session of this client, for `reveille.toml`.
+    pub wake: Option<(&'static str, Vec<&'static str>)>,
+    pub note: Option<&'static str>,
+}
+
+/// Claude Code gives a hook that waits in the background as long as it is told to; a day, and a little less for us.
+const REWAKE_SECONDS: u64 = 86_400;
+const REWAKE: &str = "rewake --timeout 23h";
+
+pub fn setup(client: SetupClient, place: &Place<'_>) -> anyhow::Result<Setup> {
+    Ok(match client {
+        SetupClient::ClaudeCode => claude_code(place),
+        SetupClient::Codex => codex(place),
+        SetupClient::Opencode => opencode(place),
+        SetupClient::Gemini => gemini(place),
+        SetupClient::Cursor => cursor(place),
+        SetupClient::Cline if place.project => {
+            anyhow::bail!("Cline keeps its servers for the user only; leave out --project")
+        }
+        SetupClient::Cline => cline(place),
+    })
+}
+
+fn claude_code(place: &Place<'_>) -> Setup {
+    let own = (place.variable)("CLAUDE_CONFIG_DIR");
+    let (servers, settings) = match place.project {
+        true => (PathBuf::from(".mcp.json"), PathBuf::from(".claude/settings.json")),
+        false => (
+            own.clone().unwrap_or_else(|| place.home()).join(".claude.json"),
+            own.unwrap_or_else(|| place.home().join(".claude")).join("settings.json"),
+        ),
+    };
+    let server = place.server(json!({"type": "stdio"}), "command", |url| json!({"type": "http", "url": url}));
+    let rewake = |event| {
+        let more = json!({"asyncRewake": true, "timeout": REWAKE_SECONDS});
+        place.hook("claude-code", event, REWAKE, more)
+    };
+    let hooks = vec![
+        place.hook("claude-code", "Stop", "stop", json!({})),
+        rewake("Stop"),
+        place.hook("claude-code", "UserPromptSubmit", "prompt", json!({})),
+        place.hook("claude-code", "SessionStart", "start", json!({})),
+        rewake("SessionStart"),
+    ];
+    Setup {
+        pieces: vec![
+            Piece {
+                path: servers,
+                what: "the tools",
+                edits: vec![Edit::Fields { path: vec!["mcpServers", "reveille"], fields: server }],
+            },
+            Piece { path: settings, what: "hooks", edits: hooks },
+        ],
+        wake: Some(("claude-code", vec!["claude", "-p", "--resume", "{session}"])),
+        note: None,
+    }
+}
+
+fn codex(place: &Place<'_>) -> Setup {
+    let home = match place.project {
+        true => PathBuf::from(".codex"),
+        false => (place.variable)("CODEX_HOME").unwrap_or_else(|| place.home().join(".codex")),
+    };
+    let server = place.server(json!({}), "command", |url| json!({"url": url}));
+    let hooks = [("Stop", "stop"), ("UserPromptSubmit", "prompt"), ("SessionStart", "start")];
+    let hooks = hooks.map(|(event, word)| place.hook("codex", event, word, json!({}))).into();
+    let servers = Edit::Fields { path: vec!["mcp_servers", "reveille"], fields: server };
+    Setup {
+        pieces: vec![
+            Piece { path: home.join("config.toml"), what: "the tools", edits: vec![servers] },
+            Piece { path: home.join("hooks.json"), what: "hooks", edits: hooks },
+        ],
+        wake: Some(("codex", vec!["codex", "exec", "resume", "{session}", "-"])),
+        note: Some("Codex runs new hooks only after you have trusted them: start it and type /hooks."),
+    }
+}
+
+fn opencode(place: &Place<'_>) -> Setup {
+    let directory = match place.project {
+        true => PathBuf::new(),
+        false => {
+            let config = (place.variable)("XDG_CONFIG_HOME").unwrap_or_else(|| place.home().join(".config"));
+            config.join("opencode")
+        }
+    };
+    let commented = directory.join("opencode.jsonc");
+    let path = if (place.exists)(&commented) { commented } else { directory.join("opencode.json") };
+    let server = match place.http {
+        Some(url) => json!({"type": "remote", "url": url, "enabled": true}),
+        None => json!({"type": "local", "command": [place.program, "mcp"], "enabled": true}),
+    };
+    let edits = vec![Edit::Fields { path: vec!["mcp", "reveille"], fields: server }];
+    Setup {
+        pieces: vec![Piece { path, what: "the tools", edits }],
+        wake: Some(("opencode", vec!["opencode", "run", "--session", "{session}", "{message}"])),
+        note: None,
+    }
+}
+
+fn gemini(place: &Place<'_>) -> Setup {
+    let path = place.below(".gemini/settings.json");
+    let server = place.server(json!({}), "command", |url| json!({"httpUrl": url}));
+    let mut edits = vec![Edit::Fields { path: vec!["mcpServers", "reveille"], fields: server }];
+    for (event, word) in [("AfterAgent", "stop"), ("BeforeAgent", "prompt"), ("SessionStart", "start")] {
+        edits.push(place.hook("gemini", event, word, json!({"name": format!("reveille-{word}")})));
+    }
+    Setup {
+        pieces: vec![Piece { path, what: "the tools and hooks", edits }],
+        wake: Some(("gemini", vec!["gemini", "--resume", "{session}", "-p", "{message}"])),
+        note: None,
+    }
+}
+
+fn cursor(place: &Place<'_>) -> Setup {
+    let server = place.server(json!({}), "command", |url| json!({"url": url}));
+    let stop = json!({"command": place.command("cursor", "stop"), "loop_limit": 10});
+    let hooks = vec![
+        Edit::Fields { path: vec![], fields: json!({"version": 1}) },
+        Edit::Element { path: vec!["hooks", "stop"], mark: " hook cursor stop".into(), element: stop },
+    ];
+    let servers = Edit::Fields { path: vec!["mcpServers", "reveille"], fields: server };
+    Setup {
+        pieces: vec![
+            Piece { path: place.below(".cursor/mcp.json"), what: "the tools", edits: vec![servers] },
+            Piece { path: place.below(".cursor/hooks.json"), what: "hooks", edits: hooks },
+        ],
+        wake: Some(("cursor", vec!["agent", "--resume", "{session}", "-p", "{message}"])),
+        note: None,
+    }
+}
+
+fn cline(place: &Place<'_>) -> Setup {
+    let root = (place.variable)("CLINE_DIR").unwrap_or_else(|| place.home().join(".cline"));
+    let data = (place.variable)("CLINE_DATA_DIR").unwrap_or_else(|| root.join("data"));
+    let now = data.join("settings/cline_mcp_settings.json");
+    // Versions that know only VS Code's own storage.
+    let then = ".config/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json";
+    let then = place.home().join(then);
+    let path = if !(place.exists)(&now) && (place.exists)(&then) { then } else { now };
+    let server = place.server(json!({}), "command", |url| json!({"type": "streamableHttp", "url": url}));
+    let edits = vec![Edit::Fields { path: vec!["mcpServers", "reveille"], fields: server }];
+    Setup {
+        pieces: vec![Piece { path, what: "the tools", edits }],
+        wake: None,
+        note: Some(
+            "Cline has no hooks that can speak to the model and no way to resume a task from outside: messages wait for its next tool call.",
+        ),
+    }
+}
+
+impl Place<'_> {
+    fn home(&self) -> PathBuf {
+        (self.variable)("HOME").unwrap_or_default()
+    }
+
+    /// The same path in the project and at home.
+    fn below(&self, path: &str) -> PathBuf {
+        if self.project { PathBuf::from(path) } else { self.home().join(path) }
+    }
+
+    /// The entry of an MCP server: a program that is started, or an address.
+    fn server(&self, mut program: Value, key: &str, http: impl Fn(&str) -> Value) -> Value {
+        if let Some(url) = self.http {
+            return http(url);
+        }
+        program[key] = json!(self.program);
+        program["args"] = json!(["mcp"]);
+        program
+    }
+
+    fn command(&self, client: &str, words: &str) -> String {
+        format!("{} hook {client} {words}", quoted(self.program))
+    }
+
+    /// One hook in the form that Claude Code has made common.
+    fn hook(&self, client: &str, event: &'static str, words: &str, more: Value) -> Edit {
+        let mut hook = json!({"type": "command", "command": self.command(client, words)});
+        for (name, value) in more.as_object().into_iter().flatten() {
+            hook[name] = value.clone();
+        }
+        let word = words.split(' ').next().unwrap_or(words);
+        let mark = format!(" hook {client} {word}");
+        Edit::Element { path: vec!["hooks", event], mark, element: json!({"hooks": [hook]}) }
+    }
+}
+
+/// As one word of a shell: hooks are run by one.
+fn quoted(program: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+    if program.chars().all(plain) { program.to_owned() } else { format!("'{}'", program.replace('\'', r"'\''")) }
+}

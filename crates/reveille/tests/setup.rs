@@ -1,0 +1,166 @@
+//! `reveille setup`: what it shows, and what it does to files that are somebody's own.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use serde_json::{Value, json};
+use std::{fs, path::PathBuf};
+use support::process::{BINARY, Home, exists};
+
+fn read(path: &PathBuf) -> Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// The files of one client at home.
+fn files(home: &Home, client: &str) -> Vec<PathBuf> {
+    let below = |paths: &[&str]| paths.iter().map(|path| home.dir.path().join(path)).collect();
+    match client {
+        "claude-code" => below(&[".claude.json", ".claude/settings.json"]),
+        "codex" => below(&[".codex/config.toml", ".codex/hooks.json"]),
+        "opencode" => below(&["config/opencode/opencode.json"]),
+        "gemini" => below(&[".gemini/settings.json"]),
+        "cursor" => below(&[".cursor/mcp.json", ".cursor/hooks.json"]),
+        "cline" => below(&[".cline/data/settings/cline_mcp_settings.json"]),
+        _ => unreachable!(),
+    }
+}
+
+const CLIENTS: [&str; 6] = ["claude-code", "codex", "opencode", "gemini", "cursor", "cline"];
+
+#[tokio::test]
+async fn without_write_nothing_is_touched() {
+    let home = Home::default();
+    for client in CLIENTS {
+        let shown = home.run(&["setup", client]).await;
+        assert_eq!(shown.code, Some(0), "{shown:?}");
+        for path in files(&home, client) {
+            assert!(shown.out.contains(path.to_str().unwrap()), "{client}: {}", shown.out);
+            assert!(!exists(&path));
+        }
+        assert_eq!(shown.out.contains(&format!("[wake.{client}]")), client != "cline", "{}", shown.out);
+        assert!(shown.out.contains("mcp") && shown.out.contains("--write"));
+    }
+    assert!(!exists(&home.config()));
+}
+
+#[tokio::test]
+async fn written_once_is_written_for_good() {
+    let home = Home::default();
+    for client in CLIENTS {
+        let written = home.run(&["setup", client, "--write"]).await;
+        assert_eq!(written.code, Some(0), "{written:?}");
+        let before: Vec<String> = files(&home, client).iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+        let again = home.run(&["setup", client, "--write"]).await;
+        assert_eq!(again.code, Some(0), "{again:?}");
+        assert!(again.out.contains("is there already") && !again.out.contains(" written"), "{}", again.out);
+        let after: Vec<String> = files(&home, client).iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+        assert_eq!(before, after, "{client}");
+        for path in files(&home, client) {
+            assert!(!exists(&path.with_extension("json.reveille-backup")), "nothing was there before");
+        }
+    }
+    // All rules together are a valid configuration.
+    let checked = home.run(&["config", "check"]).await;
+    assert_eq!(checked.code, Some(0), "{checked:?}");
+    for client in &CLIENTS[..5] {
+        assert!(checked.out.contains(&format!("[wake.{client}]")), "{}", checked.out);
+    }
+    let claude = read(&home.dir.path().join(".claude/settings.json"));
+    assert_eq!(
+        claude["hooks"]["Stop"],
+        json!([
+            {"hooks": [{"type": "command", "command": format!("{BINARY} hook claude-code stop")}]},
+            {"hooks": [{
+                "type": "command", "command": format!("{BINARY} hook claude-code rewake --timeout 23h"),
+                "asyncRewake": true, "timeout": 86400,
+            }]},
+        ])
+    );
+    let servers = read(&home.dir.path().join(".claude.json"));
+    assert_eq!(servers["mcpServers"]["reveille"], json!({"type": "stdio", "command": BINARY, "args": ["mcp"]}));
+    let cursor = read(&home.dir.path().join(".cursor/hooks.json"));
+    assert_eq!(
+        cursor,
+        json!({"version": 1, "hooks": {"stop": [{"command": format!("{BINARY} hook cursor stop"), "loop_limit": 10}]}})
+    );
+}
+
+#[tokio::test]
+async fn what_is_there_stays_as_it_is() {
+    let home = Home::default();
+    let settings = home.dir.path().join(".claude/settings.json");
+    let theirs = json!({
+        "zeta": 1, "permissions": {"allow": ["Bash(ls:*)"]},
+        "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "say done"}]}], "PreToolUse": []},
+        "alpha": "last",
+    });
+    fs::create_dir_all(settings.parent().unwrap()).unwrap();
+    fs::write(&settings, serde_json::to_string_pretty(&theirs).unwrap()).unwrap();
+    fs::write(home.dir.path().join(".claude.json"), r#"{"numStartups": 5, "mcpServers": {"other": {"command": "x"}}}"#)
+        .unwrap();
+    home.write_config("# mine\nretention = \"3d\" # short\n");
+    assert_eq!(home.run(&["setup", "claude-code", "--write"]).await.code, Some(0));
+
+    let after = read(&settings);
+    let names: Vec<&String> = after.as_object().unwrap().keys().collect();
+    assert_eq!(names, ["zeta", "permissions", "hooks", "alpha"]);
+    assert_eq!(after["hooks"]["Stop"][0], theirs["hooks"]["Stop"][0]);
+    assert_eq!(after["hooks"]["Stop"].as_array().unwrap().len(), 3);
+    let backup = read(&PathBuf::from(format!("{}.reveille-backup", settings.display())));
+    assert_eq!(backup, theirs);
+    let servers = read(&home.dir.path().join(".claude.json"));
+    assert_eq!((&servers["numStartups"], &servers["mcpServers"]["other"]["command"]), (&json!(5), &json!("x")));
+    let config = fs::read_to_string(home.config()).unwrap();
+    assert!(config.starts_with("# mine\nretention = \"3d\" # short\n"), "{config}");
+    // A rule that somebody has tuned is theirs.
+    let tuned = config.replace("[wake.claude-code]", "[wake.claude-code]\ngrace = \"1m\"");
+    home.write_config(&tuned);
+    assert_eq!(home.run(&["setup", "claude-code", "--write"]).await.code, Some(0));
+    assert_eq!(fs::read_to_string(home.config()).unwrap(), tuned);
+
+    // What cannot be changed without loss is not changed.
+    let commented = "{\n  // my servers\n  \"mcpServers\": {}\n}";
+    let path = home.dir.path().join(".cursor/mcp.json");
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, commented).unwrap();
+    let refused = home.run(&["setup", "cursor", "--write"]).await;
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.err.contains("mcp.json") && refused.err.contains("comments"), "{refused:?}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), commented);
+}
+
+#[tokio::test]
+async fn a_project_has_files_of_its_own() {
+    let home = Home::default();
+    let project = tempfile::tempdir().unwrap();
+    for (client, files) in [
+        ("claude-code", &[".mcp.json", ".claude/settings.json"][..]),
+        ("codex", &[".codex/config.toml", ".codex/hooks.json"]),
+        ("opencode", &["opencode.json"]),
+        ("gemini", &[".gemini/settings.json"]),
+        ("cursor", &[".cursor/mcp.json", ".cursor/hooks.json"]),
+    ] {
+        let mut command = home.command(&["setup", client, "--project", "--write", "--http"]);
+        let ran = command.current_dir(project.path()).output().await.unwrap();
+        assert!(ran.status.success(), "{client}");
+        for file in files {
+            assert!(exists(&project.path().join(file)), "{file}");
+        }
+        let first = fs::read_to_string(project.path().join(files[0])).unwrap();
+        assert!(first.contains("http://127.0.0.1:7383/mcp"), "{first}");
+    }
+    assert_eq!(home.run(&["setup", "cline", "--project"]).await.code, Some(1));
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_link_stays_a_link() {
+    let home = Home::default();
+    let (real, link) = (home.dir.path().join("dotfiles.json"), home.dir.path().join(".claude.json"));
+    fs::write(&real, "{}").unwrap();
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    assert_eq!(home.run(&["setup", "claude-code", "--write"]).await.code, Some(0));
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(read(&real)["mcpServers"]["reveille"].is_object());
+}

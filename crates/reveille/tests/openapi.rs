@@ -41,6 +41,7 @@ async fn the_server_serves_it_and_it_names_every_route() {
         ("/api/sessions/{session}/inbox/lease", &["post"]),
         ("/api/sessions/{session}/inbox/commit", &["post"]),
         ("/api/sessions/{session}/inbox/release", &["post"]),
+        ("/api/sessions/{session}/presence", &["get"]),
         ("/api/events", &["get"]),
         ("/api/history", &["get"]),
         ("/api/stats", &["get"]),

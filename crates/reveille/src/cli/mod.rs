@@ -1,9 +1,11 @@
 //! The command line. One file per command, named as the command; they speak to a running server over its HTTP API.
 //!
 //! Exit codes: 0 done · 1 refused or failed · 2 wrong usage · 3 no server answers · 4 `timer` returned while the timer
-//! goes on · 5 `timer` returned because the timer was stopped.
+//! goes on · 5 `timer` returned because the timer was stopped. `hook` ends with 0 whatever happens, but for `rewake`,
+//! which wakes its client with 2.
 
 mod act;
+pub mod channel;
 pub(crate) mod client;
 mod clock;
 mod config;
@@ -90,6 +92,8 @@ enum Command {
     Inbox(inbox::InboxArgs),
     /// Put pending messages before the model; run by an agent's client as one of its hooks
     Hook(hook::HookArgs),
+    /// Push messages into a running Claude Code: an MCP server over stdio, started by it as a channel
+    Channel(channel::ChannelArgs),
     /// Show or write what an agent's client needs: tools, hooks, wake command
     Setup(setup::SetupArgs),
     /// Look at the configuration
@@ -151,6 +155,7 @@ pub fn main() -> ExitCode {
         Command::Config { command } => config::run(&cli.common, command),
         Command::Hook(args) => hook::run(&cli.common, args),
         Command::Setup(args) => setup::run(&cli.common, args),
+        Command::Channel(args) => channel::run(&cli.common, args),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "reveille", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
@@ -181,6 +186,7 @@ fn ask(common: &Common, command: Command) -> Done {
             Command::Serve(_)
             | Command::Mcp(_)
             | Command::Config { .. }
+            | Command::Channel(_)
             | Command::Hook(_)
             | Command::Setup(_)
             | Command::Completions { .. } => {

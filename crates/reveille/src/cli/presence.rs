@@ -5,6 +5,12 @@ use super::{
     client::{Client, segment},
 };
 use reqwest::Response;
+use std::time::Duration;
+
+/// A server that was never reached is given this many tries; one that was is waited for.
+const FIRST_TRIES: u32 = 3;
+const RECONNECT_FIRST: Duration = Duration::from_millis(200);
+const RECONNECT_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
@@ -16,22 +22,63 @@ pub enum Signal {
     Replaced,
 }
 
+/// Who holds: a newer holder of the same name takes its place.
+pub struct Holder<'a> {
+    pub session: &'a str,
+    pub kind: &'a str,
+    pub name: &'a str,
+    /// Waits also for a server that was never there.
+    pub patient: bool,
+}
+
+/// Holds the session until `on_signal` has an answer, through restarts of the server. `connect` is asked each time: a
+/// server that comes back may have another port.
+pub async fn follow<T>(
+    holder: &Holder<'_>,
+    connect: impl Fn() -> Result<Client, Failure>,
+    mut on_signal: impl AsyncFnMut(&Client, Signal) -> Result<Option<T>, Failure>,
+) -> Result<T, Failure> {
+    let (mut reached, mut tries, mut pause) = (false, 0, RECONNECT_FIRST);
+    loop {
+        tries += 1;
+        let ended = async {
+            let client = connect()?;
+            let mut presence = Presence::open(&client, holder).await?;
+            (reached, pause) = (true, RECONNECT_FIRST);
+            while let Some(signal) = presence.next().await {
+                if let Some(answer) = on_signal(&client, signal).await? {
+                    return Ok(Some(answer));
+                }
+            }
+            Ok(None)
+        }
+        .await;
+        match ended {
+            Ok(Some(answer)) => return Ok(answer),
+            Err(error) if !reached && !holder.patient && tries >= FIRST_TRIES => return Err(error),
+            Ok(None) | Err(_) => {}
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(RECONNECT_MAX);
+    }
+}
+
 /// The session is held as long as this lives.
-pub struct Presence {
+struct Presence {
     response: Response,
     buffer: Vec<u8>,
 }
 
 impl Presence {
     /// As a holder that can wake its agent by itself.
-    pub async fn open(client: &Client, session: &str, kind: &str, name: &str) -> Result<Self, Failure> {
-        let path = format!("/api/sessions/{}/presence", segment(session));
-        let query = [("client", kind), ("wakes", "true"), ("name", name)];
+    async fn open(client: &Client, holder: &Holder<'_>) -> Result<Self, Failure> {
+        let path = format!("/api/sessions/{}/presence", segment(holder.session));
+        let query = [("client", holder.kind), ("wakes", "true"), ("name", holder.name)];
         Ok(Self { response: client.stream(&path, &query).await?, buffer: Vec::new() })
     }
 
     /// `None`: the connection has ended.
-    pub async fn next(&mut self) -> Option<Signal> {
+    async fn next(&mut self) -> Option<Signal> {
         loop {
             while let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.buffer.drain(..=end).collect();

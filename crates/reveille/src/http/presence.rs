@@ -72,7 +72,8 @@ struct Holder {
 enum Told {
     Nothing,
     Idle,
-    Messages(Vec<Arc<str>>),
+    /// As of this version of the session: what was taken and given back in between is worth another word.
+    Messages(u64, Vec<Arc<str>>),
 }
 
 impl Holder {
@@ -92,7 +93,7 @@ impl Holder {
                 match &self.told {
                     Told::Nothing => {}
                     Told::Idle => return Some(Event::default().event("idle").data("{}")),
-                    Told::Messages(ids) => {
+                    Told::Messages(_, ids) => {
                         let count = json!({"count": ids.len()}).to_string();
                         return Some(Event::default().event("messages").data(count));
                     }
@@ -121,8 +122,9 @@ impl Holder {
         let ids: Vec<_> = state.inbox.iter().filter(free).map(|message| message.id.clone()).collect();
         let leases = state.inbox.iter().filter_map(|message| message.lease.as_ref()).map(|lease| lease.until);
         let look_at = leases.filter(|until| *until > now).min();
-        let told = match state.session.is_none_or(|session| session.live_timers == 0) {
-            _ if !ids.is_empty() => Told::Messages(ids),
+        let (version, live) = state.session.map_or((0, 0), |session| (session.version, session.live_timers));
+        let told = match live == 0 {
+            _ if !ids.is_empty() => Told::Messages(version, ids),
             true if state.inbox.is_empty() => Told::Idle,
             _ => Told::Nothing,
         };

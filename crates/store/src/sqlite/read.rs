@@ -153,11 +153,11 @@ pub fn items(connection: &Connection, server: i64, filter: &ItemFilter) -> Resul
 
 pub fn sessions(connection: &Connection, server: i64, filter: &SessionFilter) -> Result<Vec<(i64, Session)>> {
     let sql = if filter.undelivered {
-        // Led by the index of undelivered messages, which are few.
+        // Led by the index of undelivered messages, which has the order as well.
         format!(
-            "SELECT num, {SESSION} FROM
-             (SELECT DISTINCT session AS waiting FROM messages WHERE delivered_at IS NULL AND session < ?2)
-             CROSS JOIN sessions ON num = waiting WHERE +server = ?1 ORDER BY waiting DESC LIMIT ?3"
+            "SELECT num, {SESSION} FROM messages CROSS JOIN sessions ON num = session
+             WHERE delivered_at IS NULL AND session < ?2 AND +sessions.server = ?1
+             GROUP BY session ORDER BY session DESC LIMIT ?3"
         )
     } else {
         format!("SELECT num, {SESSION} FROM sessions WHERE +server = ?1 AND num < ?2 ORDER BY num DESC LIMIT ?3")
@@ -257,7 +257,7 @@ pub fn tallies(connection: &Connection, server: i64) -> Result<BTreeMap<String, 
 }
 
 const SESSION: &str =
-    "name, version, state, created_at, active_at, live_timers, live_reminders, pending_messages, client";
+    "name, version, state, sessions.created_at, active_at, live_timers, live_reminders, pending_messages, client";
 
 fn session_named(connection: &Connection, server: i64, id: &SessionId) -> Result<Option<(i64, Session)>> {
     connection

@@ -338,7 +338,7 @@ impl ToolCall<'_> {
         let delivery = deliverable(&Known { task: self.task, reach, wake_rule });
         if let Some(warning) = delivery.warning(client.as_deref()) {
             let left = result.timer.remaining_time.0.get().div_ceil(1000);
-            result.hint = format!("The mission is kept and due in {left} seconds. {warning}");
+            result.hint = format!("End your turn now: the mission is kept and due in {left} seconds. {warning}");
         }
         result.delivery = Some(delivery);
     }

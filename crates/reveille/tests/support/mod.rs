@@ -74,7 +74,19 @@ impl World {
     /// Starts the server (again) on the same data.
     pub async fn up(&mut self) {
         let clock: Arc<dyn Clock> = Arc::new(self.clock.clone());
-        let server = Server::start(&self.config, clock).await.expect("the server starts");
+        let server = within("the server starts", async {
+            loop {
+                match Server::start(&self.config, clock.clone()).await {
+                    Ok(server) => return server,
+                    // A program that another test is just starting has a copy of the lock for a moment.
+                    Err(error) if error.to_string().contains("in use") => {
+                        tokio::time::sleep(Duration::from_millis(5)).await;
+                    }
+                    Err(error) => panic!("the server does not start: {error:#}"),
+                }
+            }
+        })
+        .await;
         self.url = format!("http://{}", server.address);
         self.server = Some(server);
     }

@@ -42,7 +42,7 @@ fn the_message_says_what_is_due_in_one_way_only() {
             Some("mcp__server__say.it"),
             Some(arguments),
             format!(
-                r#"[scheduled task:"say \"hi\"\nthen\tstop \\ ]" tool=mcp__server__say.it args={{"a]":{{"b":true}},"command":"make \"all\"\n","轮":[1,2.5,null]}} {due}"#
+                r#"[scheduled task:"say \"hi\"\nthen\tstop \\ ]" tool=mcp__server__say.it args={{"轮":[1,2.5,null],"command":"make \"all\"\n","a]":{{"b":true}}}} {due}"#
             ),
         ),
         (

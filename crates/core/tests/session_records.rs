@@ -20,6 +20,7 @@ fn create(client: Option<&str>) -> Call {
         total: Millis::from_secs(60),
         timeout: None,
         key: None,
+        task: None,
     };
     Call { client: client.map(Into::into), ..Call::new(command) }
 }
@@ -31,6 +32,7 @@ fn message(id: &str, text: &str) -> Message {
         text: text.into(),
         source: reveille_core::ItemId::new("timer_1"),
         created_at: NOW,
+        expires_at: None,
         lease: None,
         delivered: None,
     }

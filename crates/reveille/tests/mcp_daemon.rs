@@ -87,6 +87,8 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
+        // One that is just being started must not outlive the others.
+        self.0.write_config("no configuration");
         self.kill();
     }
 }

@@ -85,7 +85,9 @@ impl Writer {
         // Two checkpoints exclude each other, and only the last one leaves everything in the one file.
         checkpointer.finish();
         let _ = connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
-        drop((connection, lock));
+        drop(connection);
+        // Closing would not do: a process that is just being started may hold a copy of the descriptor for a moment.
+        let _ = lock.unlock();
         if let Some(done) = closing {
             let _ = done.send(());
         }

@@ -111,8 +111,13 @@ async fn a_daemon_is_started_once_and_outlives_its_bridges() {
     // Both at once, so that both have to start one.
     let (one, other) = tokio::join!(first.done("timer", make.clone()), second.done("timer", make.clone()));
     assert_eq!(list(&first.done("read_timer", json!({})).await["timers"]).len(), 2);
-    assert_eq!(place.daemons().len(), 1);
     assert_ne!(id(&one), id(&other));
+    within("all but one give way", async {
+        while place.daemons().len() > 1 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
     for agent in [first, second] {
         let mut bridge = agent.child();
         drop(agent);

@@ -52,12 +52,15 @@ impl Slot {
     }
 }
 
+/// Ready when the request is cancelled, which is possible for as long as its place is kept.
+pub type Cancelled = (Pin<Box<WaitForCancellationFutureOwned>>, Place);
+
 /// What belongs to an exchange besides its answer.
 pub struct Exchange {
     pub slot: Arc<Slot>,
     pub receipts: Receipts,
     /// Ends the response when the client cancels the request by another one.
-    pub cancelled: Option<(Pin<Box<WaitForCancellationFutureOwned>>, Place)>,
+    pub cancelled: Option<Cancelled>,
 }
 
 impl Exchange {

@@ -9,7 +9,7 @@ use super::{
     Handler, Identity,
     cancel::UnderWay,
     clients::slug,
-    exchange::{Exchange, Slot},
+    exchange::{Cancelled, Exchange, Slot},
     identity::{self, ConnectionSession, FRESH_CHARACTERS, FRESH_PREFIX},
     local::Local,
     protocol,
@@ -28,7 +28,7 @@ use http_body_util::Full;
 use reveille_core::SessionId;
 use rmcp::{
     RoleServer, ServerHandler,
-    model::{ClientJsonRpcMessage, ErrorCode, ErrorData, JsonRpcError, ProtocolVersion},
+    model::{ClientJsonRpcMessage, ErrorData, JsonRpcError, ProtocolVersion},
     service::RequestContext,
     transport::{
         StreamableHttpServerConfig, StreamableHttpService, streamable_http_server::session::never::NeverSessionManager,
@@ -124,7 +124,7 @@ async fn handle<H: ServerHandler>(State(door): State<Door<H>>, request: Request)
 
 impl<H> Door<H> {
     /// Notes a request as under way, or cancels the one that this notification names.
-    fn enter(&self, connection: &Connection, message: &Value) -> Option<CancelledBy> {
+    fn enter(&self, connection: &Connection, message: &Value) -> Option<Cancelled> {
         if message["method"] == "notifications/cancelled" {
             self.under_way.cancel(&connection.id, message["params"]["requestId"].to_string());
         }
@@ -133,8 +133,6 @@ impl<H> Door<H> {
         Some((Box::pin(token.cancelled_owned()), place))
     }
 }
-
-type CancelledBy = (std::pin::Pin<Box<tokio_util::sync::WaitForCancellationFutureOwned>>, super::cancel::Place);
 
 /// A connection of the older revisions. Its id is `mcp_<random>.<client>`: nothing is kept about it anywhere.
 #[derive(Clone)]
@@ -192,7 +190,6 @@ fn read(bytes: &Bytes) -> Result<Value, ErrorData> {
 }
 
 fn fault_response(fault: ErrorData) -> Response<Body> {
-    debug_assert!(matches!(fault.code, ErrorCode::PARSE_ERROR | ErrorCode::INVALID_REQUEST));
     let body = serde_json::to_vec(&JsonRpcError::new(None, fault)).expect("representable as JSON");
     (StatusCode::BAD_REQUEST, [(header::CONTENT_TYPE, "application/json")], body).into_response()
 }

@@ -10,7 +10,6 @@ use axum::{
     extract::State,
     http::{HeaderMap, Method, Response, Uri},
 };
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -41,26 +40,12 @@ impl Place {
         Agent::stdio(self.0.command(&["mcp", "--session", "agent"]), era, "test").await
     }
 
-    /// The servers that live in this home. They belong to nobody, so they are looked for.
     fn daemons(&self) -> Vec<i32> {
-        let home = self.0.dir.path().as_os_str().as_encoded_bytes();
-        let lives_here = |pid: &i32| {
-            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
-            words.contains(&b"serve".as_slice())
-                && line.windows(home.len()).any(|part| part == home)
-                && !state.contains(") Z ")
-        };
-        let processes = fs::read_dir("/proc").unwrap().flatten();
-        let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        pids.filter(lives_here).collect()
+        self.0.daemons()
     }
 
     fn kill(&self) {
-        for pid in self.daemons() {
-            let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
-        }
+        self.0.kill_daemons();
     }
 
     fn url(&self) -> String {

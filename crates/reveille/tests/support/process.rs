@@ -3,7 +3,7 @@
 use super::{client, id, within};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
-    fs::OpenOptions,
+    fs::{self, OpenOptions},
     path::{Path, PathBuf},
     process::{Output, Stdio},
     time::Duration,
@@ -104,6 +104,28 @@ impl Home {
         let mut command = self.command(&["serve", "--listen", "127.0.0.1:0"]);
         command.stderr(log);
         Daemon::start(command).await
+    }
+
+    /// The servers that bridges have started for this home. They belong to nobody, so they are looked for.
+    pub fn daemons(&self) -> Vec<i32> {
+        let home = self.dir.path().as_os_str().as_encoded_bytes();
+        let lives_here = |pid: &i32| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+            words.contains(&b"serve".as_slice())
+                && line.windows(home.len()).any(|part| part == home)
+                && !state.contains(") Z ")
+        };
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        pids.filter(lives_here).collect()
+    }
+
+    pub fn kill_daemons(&self) {
+        for pid in self.daemons() {
+            let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
+        }
     }
 }
 

@@ -133,7 +133,7 @@ async fn scenario(sdk: Sdk, transport: Transport) {
     assert_eq!(agent.called, tools.into_iter().collect::<BTreeSet<_>>(), "every tool was driven");
     agent.end().await;
     if transport == Transport::Stdio {
-        assert_eq!(place.home.daemons().len(), 1, "the server outlives the client");
+        assert!(!place.home.daemons().is_empty(), "the server outlives the client");
     }
 }
 
@@ -220,10 +220,13 @@ async fn sets_reminders(agent: &mut Agent) {
         pending.map(|item| text(&item["task"])).collect::<BTreeSet<_>>()
     };
     // Due within the minute is due.
-    while !agent.messages.iter().any(|message| text(&message["text"]).contains("look up")) {
-        agent.call("clock", json!({"action": "list"})).await;
-        tokio::time::sleep(LOOK_AGAIN).await;
-    }
+    client::within("the reminder comes along", async {
+        while !agent.messages.iter().any(|message| text(&message["text"]).contains("look up")) {
+            agent.call("clock", json!({"action": "list"})).await;
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    })
+    .await;
     let (listed, _) = agent.call("clock", json!({"action": "list"})).await;
     assert_eq!(pending(&listed), ["water", "feed"].map(Into::into).into());
     let (cancelled, _) = agent.call("clock", json!({"action": "cancel", "taskId": water})).await;

@@ -8,5 +8,6 @@ pub mod http;
 pub mod mcp;
 pub mod metrics;
 pub mod run;
+mod secret;
 pub mod tools;
 pub mod wake;

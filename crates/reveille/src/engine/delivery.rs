@@ -118,6 +118,11 @@ impl Chore {
 }
 
 impl Engine {
+    /// A lease that a reply is about to carry out of the house.
+    pub fn delivering(&self, session: SessionId, lease: LeaseId, channel: &'static str) -> Arc<Delivery> {
+        Arc::new(Delivery::new(session, lease, channel, self.chores.clone()))
+    }
+
     async fn do_chore(&self, chore: Chore) {
         let told = matches!(chore, Chore::Commit { .. });
         let (session, command) = chore.command();

@@ -237,6 +237,11 @@ impl Engine {
         !self.failing.load(Ordering::Relaxed)
     }
 
+    /// Ended things are kept this long.
+    pub fn retention(&self) -> Millis {
+        self.settings.retention
+    }
+
     /// Completes when the engine no longer keeps time, which must end the process.
     pub async fn broken(&self) {
         self.broken.cancelled().await;

@@ -42,7 +42,6 @@ impl Engine {
 
     fn standing_delivery(&self, committed: &Committed, message: &Message) -> Option<Arc<Delivery>> {
         let lease = message.lease.as_ref()?.id.clone();
-        let session = committed.batch.session.id.clone();
-        Some(Arc::new(Delivery::new(session, lease, "standby", self.chores.clone())))
+        Some(self.delivering(committed.batch.session.id.clone(), lease, "standby"))
     }
 }

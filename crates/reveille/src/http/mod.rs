@@ -15,6 +15,7 @@ pub mod serve;
 mod sessions;
 mod stats;
 mod stop;
+mod tasks;
 mod timers;
 pub(crate) mod tools;
 
@@ -58,6 +59,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(timers::act))
         .routes(routes!(stop::stop))
         .routes(routes!(reminders::list))
+        .routes(routes!(tasks::read, tasks::cancel))
         .routes(routes!(sessions::list))
         .routes(routes!(sessions::read, sessions::close))
         .routes(routes!(inbox::read))

@@ -6,7 +6,10 @@ use super::{
     problem::ApiError,
     receipt::{ReceiptBody, Receipts},
 };
-use crate::tools::{Format, Problem, Tool, ToolBody, ToolCall, catalogue};
+use crate::{
+    engine::Delivery,
+    tools::{Format, Problem, TaskView, Tool, ToolBody, ToolCall, catalogue},
+};
 use axum::{
     Extension,
     body::Body,
@@ -18,6 +21,7 @@ use bytes::Bytes;
 use reveille_core::{LeaseId, Limits, Millis, duration, text};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::sync::Arc;
 use utoipa::IntoParams;
 
 /// `explicit`: the result names the leases of its messages in `leases`, and the client commits or releases them through
@@ -26,6 +30,8 @@ pub const RECEIPT_HEADER: &str = "x-reveille-receipt";
 pub const RECEIPT_EXPLICIT: &str = "explicit";
 /// The kind of program that calls.
 pub const CLIENT_HEADER: &str = "x-reveille-client";
+/// `true`: a `timer` call is answered at once, with a task to ask about later.
+pub const TASK_HEADER: &str = "x-reveille-task";
 /// The longest the call may stand by.
 pub const STANDBY_MAX_HEADER: &str = "x-reveille-standby-max";
 
@@ -41,6 +47,7 @@ pub const STANDBY_MAX_HEADER: &str = "x-reveille-standby-max";
         ("Idempotency-Key" = Option<String>, Header, description = "Repeating a creation with the same key makes nothing a second time"),
         ("x-reveille-client" = Option<String>, Header, description = "The kind of program that calls, such as `claude-code`"),
         ("x-reveille-standby-max" = Option<String>, Header, description = "The longest this call may stand by"),
+        ("x-reveille-task" = Option<String>, Header, description = "`true`: instead of standing by, `timer` answers at once with a `task` to ask about at `/api/tasks/{id}`"),
         ("x-reveille-receipt" = Option<String>, Header, description = "`explicit`: the result names the leases of its messages in `leases`; commit or release them through the inbox"),
     ),
     request_body(content = Object, description = "The tool's arguments, see `/api/tools`"),
@@ -65,7 +72,6 @@ pub async fn call(
         let detail = format!("there is no tool '{}'; the tools are: {known}", text::shown(&tool));
         ApiError::new(StatusCode::NOT_FOUND, "Unknown tool", "unknown_tool", detail)
     })?;
-    let Bridged { standby_max, leases_by_name } = bridged;
     let call = ToolCall {
         engine: &app.engine,
         session,
@@ -73,34 +79,43 @@ pub async fn call(
         arguments,
         idempotency_key,
         client,
-        standby_max,
-        task: false,
+        standby_max: bridged.standby_max,
+        task: bridged.task,
         stop: &app.stop,
     };
     let reply = call.run().await.map_err(|error| ApiError::of(error, app.engine.now()))?;
-    let bytes = if leases_by_name {
-        let leases = reply.deliveries.iter().map(|delivery| delivery.by_name().clone()).collect();
-        serde_json::to_vec(&Named { body: &reply.body, leases })
-    } else {
-        serde_json::to_vec(&reply.body)
+    let bytes = match (bridged.leases(&reply.deliveries), reply.task) {
+        (None, None) => serde_json::to_vec(&reply.body),
+        (leases, task) => serde_json::to_vec(&Extended { body: &reply.body, leases, task }),
     }
     .expect("results are representable as JSON");
     let body = ReceiptBody::new(Bytes::from(bytes), reply.deliveries, receipts);
     Ok(([(header::CONTENT_TYPE, "application/json")], Body::new(body)).into_response())
 }
 
-/// A result with the leases of the messages in it, where the client settles them itself.
+/// A result with the leases of the messages in it, where the client settles them itself, or the task it goes on as.
 #[derive(Serialize)]
-struct Named<'a> {
+struct Extended<'a> {
     #[serde(flatten)]
     body: &'a ToolBody,
-    leases: Vec<LeaseId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    leases: Option<Vec<LeaseId>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task: Option<TaskView>,
 }
 
 /// What a bridge says about the agent behind it.
 pub struct Bridged {
     standby_max: Option<Millis>,
     leases_by_name: bool,
+    task: bool,
+}
+
+impl Bridged {
+    /// The leases that the client settles itself, if it wants to.
+    pub fn leases(&self, deliveries: &[Arc<Delivery>]) -> Option<Vec<LeaseId>> {
+        self.leases_by_name.then(|| deliveries.iter().map(|delivery| delivery.by_name().clone()).collect())
+    }
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Bridged {
@@ -112,7 +127,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Bridged {
             .map(|length| duration::parse(STANDBY_MAX_HEADER, &Value::String(length), Limits::default().duration_max))
             .transpose()?;
         let leases_by_name = text(RECEIPT_HEADER).is_some_and(|receipt| receipt == RECEIPT_EXPLICIT);
-        Ok(Self { standby_max, leases_by_name })
+        let task = text(TASK_HEADER).is_some_and(|task| task == "true");
+        Ok(Self { standby_max, leases_by_name, task })
     }
 }
 

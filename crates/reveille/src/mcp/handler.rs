@@ -3,17 +3,19 @@
 use super::{
     Answer, Backend, Call, Identity, Refusal, StandbyLimits, catalogue, protocol, reply,
     standby::{self, Progress},
+    tasks,
 };
 use crate::tools::Tool;
 use reveille_core::text;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CacheScope, CallToolRequestParams, CallToolResponse, CancelledNotificationParam, CompleteRequestMethod,
-        CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorCode,
-        ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod, ListResourceTemplatesResult,
-        ListResourcesRequestMethod, ListResourcesResult, ListToolsResult, PaginatedRequestParams, ServerCapabilities,
-        ServerConfig, Tool as Listed,
+        CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam,
+        CompleteRequestMethod, CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, DiscoverResult,
+        ErrorCode, GetTaskParams, GetTaskResult, ListPromptsRequestMethod, ListPromptsResult,
+        ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod,
+        ListResourcesResult, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool as Listed,
+        UpdateTaskParams,
     },
     service::{NotificationContext, RequestContext},
 };
@@ -41,7 +43,7 @@ pub struct Handler<B> {
 
 impl<B: Backend> ServerHandler for Handler<B> {
     fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().enable_tasks().build())
             .with_server_info(protocol::server())
             .with_instructions(INSTRUCTIONS)
     }
@@ -90,8 +92,12 @@ impl<B: Backend> ServerHandler for Handler<B> {
         let client = super::http::client_name(&context);
         let progress = context.meta.get_progress_token().is_some();
         let standby_max = self.limits.of(client.as_deref(), progress);
-        let call = Call { session: told.session.clone(), client, tool, arguments, standby_max };
+        let task = tool == Tool::Timer && tasks::may_answer_with_task(&context);
+        let call = Call { session: told.session.clone(), client, tool, arguments, standby_max, task };
         let result = match self.carry_out(&context, call).await? {
+            Ok(Answer { task: Some(task), body, .. }) => {
+                return Ok(CallToolResponse::Task(tasks::created(&task, &body, &told, meta)));
+            }
             Ok(answer) => {
                 self.backend.hand_over(&context, answer.receipt);
                 reply::complete(answer.body, &told, meta)
@@ -99,6 +105,25 @@ impl<B: Backend> ServerHandler for Handler<B> {
             Err(refusal) => reply::refused(refusal, meta),
         };
         Ok(result.into())
+    }
+
+    async fn get_task(
+        &self,
+        asked: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        let mut result = self.read_task(asked.task_id, &context).await?;
+        result.meta = protocol::server_meta(&context);
+        Ok(result)
+    }
+
+    /// No task of ours ever asks for input.
+    async fn update_task(&self, asked: UpdateTaskParams, context: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        self.read_task(asked.task_id, &context).await.map(drop)
+    }
+
+    async fn cancel_task(&self, asked: CancelTaskParams, context: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        self.end_task(asked.task_id, &context).await
     }
 
     async fn on_custom_request(

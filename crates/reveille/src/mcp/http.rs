@@ -10,12 +10,15 @@ use super::{
     cancel::UnderWay,
     clients::slug,
     exchange::{Cancelled, Exchange, Slot},
-    identity::{self, ConnectionSession, FRESH_CHARACTERS, FRESH_PREFIX},
+    identity::{self, ConnectionSession, FRESH_PREFIX},
     local::Local,
     protocol,
     standby::SIGN_OF_LIFE,
 };
-use crate::http::{App, body, receipt::Receipts};
+use crate::{
+    http::{App, body, receipt::Receipts},
+    secret,
+};
 use axum::{
     body::Body,
     extract::{Request, State},
@@ -160,7 +163,7 @@ impl Connection {
         let id = id.to_str().map_err(|_| ())?;
         let (session, client) = id.split_once('.').ok_or(())?;
         let random = session.strip_prefix(FRESH_PREFIX).ok_or(())?;
-        if random.len() != FRESH_CHARACTERS || !random.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        if random.len() != secret::CHARACTERS || !random.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             return Err(());
         }
         let client = Some(client.to_owned()).filter(|client| !client.is_empty());

@@ -2,11 +2,10 @@
 //! process.
 
 use super::Refusal;
-use crate::tools::Tool;
+use crate::{secret, tools::Tool};
 use axum::http::{HeaderMap, request::Parts};
-use rand::Rng;
 use reveille_core::{SessionId, text};
-use rmcp::{RoleServer, service::RequestContext};
+use rmcp::{ErrorData, RoleServer, service::RequestContext};
 use serde_json::{Map, Value};
 
 pub const SESSION_HEADER: &str = "x-reveille-session";
@@ -70,8 +69,7 @@ impl Identity {
         if let Some(named) = named {
             return Ok(Told { session: named, known: KnownTo::Client });
         }
-        let connection = self.connection.clone().or_else(|| parts?.extensions.get::<ConnectionSession>()?.0.clone());
-        if let Some(session) = connection {
+        if let Some(session) = self.made(parts) {
             return Ok(Told { session, known: KnownTo::Connection });
         }
         if creates(tool, arguments) {
@@ -80,6 +78,26 @@ impl Identity {
         let detail = "this connection has no session of its own: pass the `session` that the call which made the timer \
                       answered with, or have your client send the header x-reveille-session";
         Err(Refusal::new("session_required", detail))
+    }
+
+    /// The session that the client itself says it belongs to.
+    pub fn of(&self, context: &RequestContext<RoleServer>) -> Result<Option<SessionId>, Refusal> {
+        self.own(context, context.extensions.get::<Parts>())
+    }
+
+    /// What the client has to hear of a session that was found otherwise than by its calls.
+    pub fn told(&self, context: &RequestContext<RoleServer>, session: SessionId) -> Result<Told, ErrorData> {
+        let own = self.of(context).map_err(|refusal| ErrorData::invalid_params(refusal.detail().to_owned(), None))?;
+        let known = match own.or_else(|| self.made(context.extensions.get::<Parts>())) {
+            Some(known) if known == session => KnownTo::Client,
+            _ => KnownTo::Nobody,
+        };
+        Ok(Told { session, known })
+    }
+
+    /// The session made for the connection.
+    fn made(&self, parts: Option<&Parts>) -> Option<SessionId> {
+        self.connection.clone().or_else(|| parts?.extensions.get::<ConnectionSession>()?.0.clone())
     }
 
     fn own(&self, context: &RequestContext<RoleServer>, parts: Option<&Parts>) -> Result<Option<SessionId>, Refusal> {
@@ -101,16 +119,10 @@ pub struct ConnectionSession(pub Option<SessionId>);
 
 /// A name nobody has and nobody can guess.
 pub fn fresh() -> SessionId {
-    const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-    let mut random = [0u8; FRESH_CHARACTERS];
-    rand::rng().fill_bytes(&mut random);
-    let name: String = random.iter().map(|byte| char::from(ALPHABET[usize::from(byte & 31)])).collect();
-    SessionId::new(format!("{FRESH_PREFIX}{name}"))
+    SessionId::new(format!("{FRESH_PREFIX}{}", secret::fresh()))
 }
 
 pub const FRESH_PREFIX: &str = "mcp_";
-/// 130 bits.
-pub const FRESH_CHARACTERS: usize = 26;
 
 fn header(headers: &HeaderMap) -> Option<String> {
     headers.get(SESSION_HEADER).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())

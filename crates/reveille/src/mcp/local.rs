@@ -1,12 +1,13 @@
 //! Calls carried out by the engine in this process.
 
-use super::{Answer, Backend, Call, Refusal, exchange::Slot};
+use super::{Answer, Backend, Call, Refusal, TaskAnswer, TaskAsk, exchange::Slot};
 use crate::{
-    engine::{Delivery, Engine},
+    engine::{Delivery, Engine, EngineError},
     http::problem::ApiError,
     tools::ToolCall,
 };
 use axum::http::request::Parts;
+use reveille_core::SessionId;
 use rmcp::{RoleServer, service::RequestContext};
 use serde_json::Value;
 use std::sync::Arc;
@@ -30,18 +31,31 @@ impl Backend for Local {
             idempotency_key: None,
             client: call.client,
             standby_max: Some(call.standby_max),
-            task: false,
+            task: call.task,
             stop: &self.stop,
         };
-        let reply = call.run().await.map_err(|error| {
-            let problem = ApiError::of(error, self.engine.now()).into_problem();
-            match serde_json::to_value(problem).expect("representable as JSON") {
-                Value::Object(problem) => Refusal::of(problem),
-                _ => unreachable!("problems are objects"),
-            }
-        })?;
+        let reply = call.run().await.map_err(|error| self.refusal(error))?;
         let body = serde_json::to_value(&reply.body).expect("results are representable as JSON");
-        Ok(Answer { body, receipt: reply.deliveries })
+        Ok(Answer { body, receipt: reply.deliveries, task: reply.task })
+    }
+
+    async fn task(
+        &self,
+        asker: Option<SessionId>,
+        id: String,
+        ask: TaskAsk,
+    ) -> Result<TaskAnswer<Self::Receipt>, Refusal> {
+        let asked = match ask {
+            TaskAsk::Read => self.engine.read_task(asker.as_ref(), &id).await,
+            TaskAsk::Cancel => self.engine.cancel_task(asker.as_ref(), &id).await,
+        };
+        let reply = asked.map_err(|error| self.refusal(error))?;
+        let result = reply.result.map(|result| Answer {
+            body: serde_json::to_value(result).expect("results are representable as JSON"),
+            receipt: reply.deliveries,
+            task: None,
+        });
+        Ok(TaskAnswer { session: reply.session, task: reply.task, result })
     }
 
     fn hand_over(&self, context: &RequestContext<RoleServer>, receipt: Self::Receipt) {
@@ -53,6 +67,16 @@ impl Backend for Local {
     fn begun(&self, context: &RequestContext<RoleServer>) {
         if let Some(slot) = slot(context) {
             slot.begin();
+        }
+    }
+}
+
+impl Local {
+    fn refusal(&self, error: EngineError) -> Refusal {
+        let problem = ApiError::of(error, self.engine.now()).into_problem();
+        match serde_json::to_value(problem).expect("representable as JSON") {
+            Value::Object(problem) => Refusal::of(problem),
+            _ => unreachable!("problems are objects"),
         }
     }
 }

@@ -20,8 +20,9 @@ pub use clients::StandbyLimits;
 pub use handler::Handler;
 pub use identity::Identity;
 pub use local::Local;
+pub use tasks::{TaskAnswer, TaskAsk};
 
-use crate::tools::Tool;
+use crate::tools::{TaskView, Tool};
 use reveille_core::{Millis, SessionId};
 use rmcp::{RoleServer, model::RequestId, service::RequestContext};
 use serde_json::{Map, Value};
@@ -35,12 +36,16 @@ pub struct Call {
     pub tool: Tool,
     pub arguments: Map<String, Value>,
     pub standby_max: Millis,
+    /// The client takes a task for an answer.
+    pub task: bool,
 }
 
 /// A tool's result, and what has been delivered once it is written.
 pub struct Answer<R> {
     pub body: Value,
     pub receipt: R,
+    /// The call goes on as this task.
+    pub task: Option<TaskView>,
 }
 
 /// Why a tool refused, for the model to read: `code`, `detail` and what else the problem says.
@@ -53,6 +58,14 @@ pub trait Backend: Clone + Send + Sync + 'static {
     type Receipt: Send;
 
     fn call(&self, call: Call) -> impl Future<Output = Result<Answer<Self::Receipt>, Refusal>> + Send;
+
+    /// `asker`: the session the client belongs to, if that is known.
+    fn task(
+        &self,
+        asker: Option<SessionId>,
+        id: String,
+        ask: TaskAsk,
+    ) -> impl Future<Output = Result<TaskAnswer<Self::Receipt>, Refusal>> + Send;
 
     /// The answer is about to be written; whoever writes it finds the receipt by the request.
     fn hand_over(&self, context: &RequestContext<RoleServer>, receipt: Self::Receipt);

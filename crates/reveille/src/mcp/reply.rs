@@ -7,14 +7,9 @@ use serde_json::Value;
 use std::fmt::Write;
 
 pub fn complete(mut body: Value, told: &Told, meta: Option<MetaObject>) -> CallToolResult {
-    let mut text = line(&body);
-    if let Some(session) = told.to_tell() {
-        if let Value::Object(body) = &mut body {
-            body.insert("session".into(), session.as_str().into());
-        }
-        if told.must_be_passed_on() {
-            let _ = write!(text, " Pass session '{session}' in all further calls.");
-        }
+    let mut text = text(&body, told);
+    if let (Some(session), Value::Object(body)) = (told.to_tell(), &mut body) {
+        body.insert("session".into(), session.as_str().into());
     }
     for message in list(&body, "messages") {
         let _ = write!(text, "\n\n{}", field(message, "text"));
@@ -23,6 +18,15 @@ pub fn complete(mut body: Value, told: &Told, meta: Option<MetaObject>) -> CallT
     result.structured_content = Some(body);
     result.meta = meta;
     result
+}
+
+/// One line: what is the case, and what to do next.
+pub fn text(body: &Value, told: &Told) -> String {
+    let mut text = line(body);
+    if told.must_be_passed_on() {
+        let _ = write!(text, " Pass session '{}' in all further calls.", told.session);
+    }
+    text
 }
 
 pub fn refused(refusal: Refusal, meta: Option<MetaObject>) -> CallToolResult {

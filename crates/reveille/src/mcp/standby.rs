@@ -21,7 +21,7 @@ pub fn expected(call: &Call) -> Option<Millis> {
         Some(Value::String(text)) if text.trim().is_empty() => None,
         value => value,
     };
-    if call.tool.name() != "timer" || said("mission").is_some() {
+    if call.task || call.tool.name() != "timer" || said("mission").is_some() {
         return None;
     }
     let length = |name: &'static str| duration::parse(name, said(name)?, Limits::default().duration_max).ok();

@@ -165,7 +165,7 @@ impl ToolCall<'_> {
         };
         let result = answer(&done, self.engine.now(), self.engine.limits());
         let deliveries = done.delivery.into_iter().collect();
-        Ok((ToolReply { body: ToolBody::Clock(Box::new(result)), deliveries }, counted))
+        Ok((ToolReply { body: ToolBody::Clock(Box::new(result)), deliveries, task: None }, counted))
     }
 
     async fn schedule(&mut self, items: Vec<Wanted>) -> Result<Done, EngineError> {

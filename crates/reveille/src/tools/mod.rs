@@ -6,12 +6,14 @@ mod deliverable;
 mod reminders;
 mod run;
 mod schema;
+mod task;
 mod view;
 
 pub use deliverable::{Deliverable, Known, SETUPS, deliverable};
 pub use reminders::{ClockResult, ReminderStatusName, ReminderView, ScheduledView};
 pub use run::{ToolBody, ToolCall, ToolReply};
 pub use schema::{Format, catalogue};
+pub use task::{TaskReply, TaskStatus, TaskView};
 pub use view::{MessageView, Outcome, Problem, Seconds, SessionView, TimerResult, TimerType, TimerView, TimersResult};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

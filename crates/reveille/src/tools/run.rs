@@ -1,13 +1,17 @@
 //! One tool call from beginning to end: arguments → command → (standing by) → result.
 
 use super::{
-    ClockResult, Known, MessageView, Outcome, TimerResult, TimerView, TimersResult, Tool,
+    ClockResult, Known, MessageView, Outcome, TaskView, TimerResult, TimerView, TimersResult, Tool,
     arguments::{Arguments, TimerWish},
     deliverable,
 };
-use crate::engine::{Delivery, Engine, EngineError, Held, Hold, Outcome as Done, Released, Standing};
+use crate::{
+    engine::{Delivery, Engine, EngineError, Held, Hold, Outcome as Done, Released, Standing},
+    secret,
+};
 use reveille_core::{
-    Call, Command, ItemId, Millis, Needs, Purpose, Reply, RequestKey, SessionId, Status, Timer, Timestamp, timer::Phase,
+    Call, Command, ItemId, Millis, Needs, Purpose, Reply, RequestKey, SessionId, Status, TaskId, Timer, Timestamp,
+    timer::Phase,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -33,7 +37,7 @@ pub struct ToolCall<'a> {
     pub client: Option<String>,
     /// No call stands by longer, whatever it asks for: its client would give up.
     pub standby_max: Option<Millis>,
-    /// The caller is told of the timer's end as the end of a task.
+    /// The caller takes a task for an answer and asks for its end later.
     pub task: bool,
     /// Ends every stand-by: the server stops.
     pub stop: &'a CancellationToken,
@@ -42,6 +46,8 @@ pub struct ToolCall<'a> {
 /// A `timer` command that was committed.
 struct Begun {
     standing: Standing,
+    /// The name of the task that was to be begun.
+    task: Option<TaskId>,
     /// The call has a time of its own.
     bounded: bool,
     /// Pending messages were taken along already.
@@ -53,6 +59,8 @@ struct Begun {
 pub struct ToolReply {
     pub body: ToolBody,
     pub deliveries: Vec<Arc<Delivery>>,
+    /// The call goes on as this task, and `body` says only how it began.
+    pub task: Option<TaskView>,
 }
 
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -114,23 +122,25 @@ impl ToolCall<'_> {
         match wish {
             TimerWish::Continue { id, ask } => {
                 let (standing, bounded) = (self.engine.stand_by(&id), ask.timeout.is_some());
-                let done = self.execute(Command::Continue { id, ask, task: None }, false).await?;
-                self.begun(done, Begun { standing, bounded, complete: false }).await
+                let task = self.task.then(fresh_task);
+                let done = self.execute(Command::Continue { id, ask, task: task.clone() }, false).await?;
+                self.begun(done, Begun { standing, task, bounded, complete: false }).await
             }
             TimerWish::Create { purpose, total, timeout } => {
                 let key = self.request_key(|| json!([purpose, total, timeout]).to_string())?;
-                let at_once = matches!(purpose, Purpose::Mission(_));
+                // What travels with the beginning of a task, no model ever sees.
+                let at_once = matches!(purpose, Purpose::Mission(_)) && !self.task;
                 for _ in 0..IDS_TRIED_MAX {
                     let id = self.engine.fresh_timer();
                     let standing = self.engine.stand_by(&id);
-                    let (purpose, key) = (purpose.clone(), key.clone());
-                    match self.execute(Command::Create { id, purpose, total, timeout, key, task: None }, at_once).await
-                    {
+                    let (purpose, key, task) = (purpose.clone(), key.clone(), self.task.then(fresh_task));
+                    let create = Command::Create { id, purpose, total, timeout, key, task: task.clone() };
+                    match self.execute(create, at_once).await {
                         Err(EngineError::IdTaken) => {}
                         Err(error) => return Err(error),
                         Ok(done) => {
                             let bounded = timeout.is_some();
-                            return self.begun(done, Begun { standing, bounded, complete: at_once }).await;
+                            return self.begun(done, Begun { standing, task, bounded, complete: at_once }).await;
                         }
                     }
                 }
@@ -141,9 +151,18 @@ impl ToolCall<'_> {
 
     /// The command is committed; now stand by, if it says so.
     async fn begun(self, done: Done, begun: Begun) -> Result<(ToolReply, Outcome), EngineError> {
-        let Begun { mut standing, bounded, complete } = begun;
+        let Begun { mut standing, task, bounded, complete } = begun;
         let Reply::Timer { timer, stand_by } = &done.reply else { unreachable!("timers answer with a timer") };
         let (timer, version) = (timer.clone(), done.version);
+        if let Some(task) = task.and_then(|task| timer.task(&task, self.engine.now()).ok()) {
+            let view = TaskView::of(&timer, &task, self.engine.retention(), self.engine.now());
+            let outcome = match timer.purpose {
+                Purpose::Mission(_) => Outcome::Scheduled,
+                Purpose::Waiting(_) => Outcome::Background,
+            };
+            let reply = self.reply(done, outcome, Some(false), false);
+            return Ok((ToolReply { task: Some(view), ..reply }, outcome));
+        }
         let Some(length) = *stand_by else {
             let outcome = match (timer.status(), &timer.purpose) {
                 (Status::Running | Status::RunningBackground, Purpose::Mission(_)) => Outcome::Scheduled,
@@ -319,7 +338,7 @@ impl ToolCall<'_> {
             }),
             _ => unreachable!("tools ask about timers"),
         };
-        ToolReply { body, deliveries: done.delivery.into_iter().collect() }
+        ToolReply { body, deliveries: done.delivery.into_iter().collect(), task: None }
     }
 
     /// Accepted means deliverable, or the answer says that it is not.
@@ -358,6 +377,11 @@ impl ToolCall<'_> {
         }
         Ok(Some(RequestKey { key, fingerprint: fingerprint() }))
     }
+}
+
+/// A name that only its client knows.
+fn fresh_task() -> TaskId {
+    TaskId::new(secret::fresh())
 }
 
 /// An answer with nothing but the timer.

@@ -26,6 +26,7 @@ pub struct ToolRequest {
     pub client: Option<String>,
     pub standby_max: Millis,
     pub key: Option<String>,
+    pub task: bool,
 }
 
 impl Attempts {
@@ -39,6 +40,7 @@ impl Attempts {
         let passed = Millis::new(self.began.elapsed().as_millis() as u64);
         let mut request = self.ask(self.call.tool, self.call.arguments.clone());
         request.key = Some(self.key.clone());
+        request.task = self.call.task;
         if self.unanswered {
             let whole = standby::expected(&self.call).unwrap_or(self.call.standby_max);
             request.standby_max = less(whole, passed);
@@ -63,6 +65,7 @@ impl Attempts {
             client: self.call.client.clone(),
             standby_max: self.call.standby_max,
             key: None,
+            task: false,
         }
     }
 

@@ -1,10 +1,13 @@
 //! The daemon behind the bridge: found by the address it left in the data directory, started if there is none.
 
-use super::{super::Refusal, attempt::ToolRequest};
+use super::{
+    super::{Refusal, TaskAsk},
+    attempt::ToolRequest,
+};
 use crate::{
     cli::client::segment,
     config::Config,
-    http::tools::{CLIENT_HEADER, RECEIPT_EXPLICIT, RECEIPT_HEADER, STANDBY_MAX_HEADER},
+    http::tools::{CLIENT_HEADER, RECEIPT_EXPLICIT, RECEIPT_HEADER, STANDBY_MAX_HEADER, TASK_HEADER},
 };
 use reqwest::{RequestBuilder, StatusCode};
 use reveille_core::SessionId;
@@ -100,7 +103,28 @@ impl Daemon {
         if let Some(key) = request.key {
             post = post.header("idempotency-key", key);
         }
+        if request.task {
+            post = post.header(TASK_HEADER, "true");
+        }
         answer(post).await
+    }
+
+    pub async fn task(
+        &self,
+        asker: Option<&SessionId>,
+        id: &str,
+        ask: TaskAsk,
+    ) -> Result<Result<Value, Refusal>, Lost> {
+        let url = format!("{}/api/tasks/{}", self.url().ok_or(Lost::BeforeSending)?, segment(id));
+        let request = match ask {
+            TaskAsk::Read => self.http.get(url),
+            TaskAsk::Cancel => self.http.delete(url),
+        };
+        let asker = asker.map(|session| [("session", session.as_str())]);
+        answer(
+            request.query(asker.as_ref().map_or(&[][..], |asker| &asker[..])).header(RECEIPT_HEADER, RECEIPT_EXPLICIT),
+        )
+        .await
     }
 
     /// A daemon answers when this returns.

@@ -8,7 +8,8 @@ mod transport;
 
 pub use daemon::Daemon;
 
-use super::{Answer, Backend, Call, Handler, Identity, Refusal, StandbyLimits, identity};
+use super::{Answer, Backend, Call, Handler, Identity, Refusal, StandbyLimits, TaskAnswer, TaskAsk, identity};
+use crate::tools::TaskView;
 use attempt::Attempts;
 use daemon::Lost;
 use receipt::{Leases, Written};
@@ -19,6 +20,7 @@ use rmcp::{
     service::{RequestContext, ServerInitializeError, serve_server_with_ct},
     transport::{async_rw::AsyncRwTransport, stdio},
 };
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::{env, sync::Arc, time::Duration};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -69,7 +71,18 @@ impl Backend for Bridge {
             }
             self.daemon.revive().await?;
         }
-        Err(Refusal::new("daemon_lost", "the Reveille daemon was lost again and again; its timers are kept. Try again"))
+        Err(lost())
+    }
+
+    async fn task(&self, asker: Option<SessionId>, id: String, ask: TaskAsk) -> Result<TaskAnswer<Leases>, Refusal> {
+        for _ in 0..TRIES_MAX {
+            // Asking twice changes nothing, whatever became of the first time.
+            if let Ok(answer) = self.daemon.task(asker.as_ref(), &id, ask).await {
+                return self.task_answered(answer?);
+            }
+            self.daemon.revive().await?;
+        }
+        Err(lost())
     }
 
     fn hand_over(&self, context: &RequestContext<RoleServer>, receipt: Leases) {
@@ -83,7 +96,29 @@ impl Backend for Bridge {
     }
 }
 
+fn lost() -> Refusal {
+    Refusal::new("daemon_lost", "the Reveille daemon was lost again and again; its timers are kept. Try again")
+}
+
+/// What the daemon says of a task.
+#[derive(Deserialize)]
+struct TaskSaid {
+    session: SessionId,
+    task: TaskView,
+    result: Option<Value>,
+    #[serde(default)]
+    leases: Vec<String>,
+}
+
 impl Bridge {
+    fn task_answered(&self, body: Value) -> Result<TaskAnswer<Leases>, Refusal> {
+        let said: TaskSaid = serde_json::from_value(body)
+            .map_err(|error| Refusal::new("unexpected_answer", format!("the daemon answered strangely: {error}")))?;
+        let TaskSaid { session, task, result, leases } = said;
+        let receipt = Leases::new(self.daemon.clone(), self.settling.clone(), session.clone(), leases);
+        Ok(TaskAnswer { session, task, result: result.map(|body| Answer { body, receipt, task: None }) })
+    }
+
     async fn answered(&self, attempts: &Attempts, answer: Result<Value, Refusal>) -> Result<Answer<Leases>, Refusal> {
         let answer = match answer {
             // The answer to an earlier attempt was lost, and that attempt did what this one was refused.
@@ -93,8 +128,10 @@ impl Bridge {
         let (mut body, session) = (answer, attempts.call.session.clone());
         let leases = body.as_object_mut().and_then(|body| body.remove("leases"));
         let leases = serde_json::from_value(leases.unwrap_or_default()).unwrap_or_default();
+        let task = body.as_object_mut().and_then(|body| body.remove("task"));
+        let task = task.and_then(|task| serde_json::from_value(task).ok());
         let receipt = Leases::new(self.daemon.clone(), self.settling.clone(), session, leases);
-        Ok(Answer { body, receipt })
+        Ok(Answer { body, receipt, task })
     }
 
     /// How the timer stands after a command that was carried out, whose own answer nobody got.

@@ -345,6 +345,11 @@ impl Timer {
         Some(lease)
     }
 
+    /// Whether its end is leased to a task of its own under this lease.
+    pub fn tells_by_task(&self, lease: &LeaseId) -> bool {
+        self.tasks.iter().filter_map(|task| task.end.as_ref()).any(|end| end.lease.as_ref() == Some(lease))
+    }
+
     /// Those who wait are sent away. A mission's task waits on: it is woken by the end alone.
     fn released(&mut self, outcome: TaskOutcome, now: Timestamp) {
         match self.purpose {

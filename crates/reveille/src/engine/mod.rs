@@ -24,7 +24,7 @@ use delivery::Chore;
 use locks::Locks;
 use reveille_core::{
     Batch, Call, Command, Decision, ItemId, Kind, LeaseId, Limits, Message, Millis, Needs, Reject, Reply, SessionId,
-    Timestamp,
+    TaskId, Timestamp,
     command::{Ride, Select},
     decide, id,
 };
@@ -315,6 +315,11 @@ impl Engine {
 
     pub fn fresh_task(&self) -> ItemId {
         ItemId::new(id::readable("task", self.now(), rand::random()))
+    }
+
+    /// The secret part of a task's name.
+    pub fn fresh_secret(&self) -> TaskId {
+        TaskId::secret(rand::random())
     }
 
     pub fn fresh_lease(&self) -> LeaseId {

@@ -1,7 +1,7 @@
 //! Tells those who wait in this process what was committed: calls standing by, and followers of events.
 
 use super::{Delivery, Engine, Released};
-use reveille_core::{ItemWrite, Message, MessageWrite};
+use reveille_core::{Item, ItemWrite, Message, MessageWrite};
 use reveille_store::{Committed, Feed};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -30,7 +30,7 @@ impl Engine {
                 _ => None,
             });
             // Made even if nobody is there any more: dropped unconfirmed, it gives the message back.
-            let delivery = message.and_then(|message| self.standing_delivery(committed, message));
+            let delivery = message.and_then(|message| self.standing_delivery(committed, item, message));
             if let Some(timer) = item.as_timer() {
                 let session = &committed.batch.session;
                 let more = session.pending_messages > u32::from(delivery.is_some());
@@ -40,8 +40,12 @@ impl Engine {
         }
     }
 
-    fn standing_delivery(&self, committed: &Committed, message: &Message) -> Option<Arc<Delivery>> {
+    fn standing_delivery(&self, committed: &Committed, item: &Item, message: &Message) -> Option<Arc<Delivery>> {
         let lease = message.lease.as_ref()?.id.clone();
+        // What is leased to a task is told when the task is asked about, not by a call that stands by.
+        if item.as_timer()?.tells_by_task(&lease) {
+            return None;
+        }
         Some(self.delivering(committed.batch.session.id.clone(), lease, "standby"))
     }
 }

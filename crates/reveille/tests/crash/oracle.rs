@@ -153,7 +153,7 @@ pub async fn at_the_end(site: &Site, ledger: &Ledger) -> Told {
         "stopped": stopped,
     });
     assert_eq!(stats["timers"], expected);
-    assert_eq!(stats["messages"], json!({"created": completed, "delivered": completed, "pending": 0}));
+    assert_eq!(stats["messages"], json!({"created": completed, "delivered": completed, "withdrawn": 0, "pending": 0}));
     assert_eq!(stats["sessions"], SESSIONS.len());
     for session in list(&site.get("/api/sessions").await["sessions"]) {
         assert_eq!(session["live_timers"], 0, "{session}");

@@ -64,7 +64,7 @@ async fn a_task_rides_along_on_the_next_result_once_it_is_due() {
     world.advance(1);
     let due = world.until_event(&id, "reminder.due").await;
     let told = format!(
-        r#"[scheduled task:"检查 \"构建\"\n🏗️" tool=exec args={{"a":"x","b":1}} dueAt={}]"#,
+        r#"[scheduled task:"检查 \"构建\"\n🏗️" tool=exec args={{"b":1,"a":"x"}} dueAt={}]"#,
         at(START + 600_000)
     );
     has(&due["data"], json!({"due": START + 540_000, "lateness_ms": 0}));

@@ -105,7 +105,7 @@ async fn what_holders_and_channels_call_themselves_is_checked() {
         assert_eq!((answer.status, text(&answer.body["code"]).as_str()), (400, "invalid_argument"), "{bad:?}");
     }
     let url = format!("{}/api/sessions/agent/tools/timer", world.url);
-    for bad in ["a b", &"x".repeat(65)] {
+    for bad in [" ", &"x".repeat(65)] {
         let request = world.http.post(&url).header("x-reveille-client", bad);
         let answer = request.json(&json!({"total_duration": 5, "mission": "m"})).send().await.unwrap();
         assert_eq!(answer.status(), 200, "a name that is no name is none");

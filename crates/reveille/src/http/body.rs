@@ -1,6 +1,7 @@
 //! Request bodies and queries, read within bounds and with errors that say what to do.
 
 use super::problem::ApiError;
+use crate::tools::client_kind;
 use axum::{
     body::{Body, Bytes},
     extract::{FromRequest, FromRequestParts, Path, Query, Request},
@@ -108,9 +109,6 @@ impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
     }
 }
 
-/// Longest name of a kind of client; what is longer is no name.
-const CLIENT_BYTES_MAX: usize = 64;
-
 /// The kind of program that calls, from the header `x-reveille-client`.
 pub struct ClientKind(pub Option<String>);
 
@@ -121,14 +119,6 @@ impl<S: Send + Sync> FromRequestParts<S> for ClientKind {
         let header = parts.headers.get(super::tools::CLIENT_HEADER);
         Ok(Self(client_kind(header.and_then(|kind| kind.to_str().ok()))))
     }
-}
-
-/// A name fit to be kept; anything else is as good as none.
-pub fn client_kind(text: Option<&str>) -> Option<String> {
-    let fits = |kind: &&str| {
-        !kind.is_empty() && kind.len() <= CLIENT_BYTES_MAX && !kind.chars().any(|c| c.is_control() || c.is_whitespace())
-    };
-    text.map(str::trim).filter(fits).map(str::to_owned)
 }
 
 pub fn session(name: &str) -> Result<SessionId, ApiError> {

@@ -3,16 +3,19 @@
 
 use super::{
     App,
-    body::{Params, Segments, client_kind, session},
+    body::{Params, Segments, session},
     problem::ApiError,
 };
-use crate::engine::{Held, Hold};
+use crate::{
+    engine::{Held, Hold},
+    tools::client_kind,
+};
 use axum::{
     extract::State,
     response::sse::{Event, KeepAlive, Sse},
 };
 use futures_util::{Stream, stream};
-use reveille_core::{Message, Needs, SessionId, Timestamp};
+use reveille_core::{Message, Needs, Session, SessionId, Timestamp};
 use reveille_store::StoreError;
 use serde::Deserialize;
 use serde_json::json;
@@ -122,7 +125,8 @@ impl Holder {
         let ids: Vec<_> = state.inbox.iter().filter(free).map(|message| message.id.clone()).collect();
         let leases = state.inbox.iter().filter_map(|message| message.lease.as_ref()).map(|lease| lease.until);
         let look_at = leases.filter(|until| *until > now).min();
-        let (version, live) = state.session.map_or((0, 0), |session| (session.version, session.live_timers));
+        let live = |session: &Session| session.live_timers + session.live_reminders;
+        let (version, live) = state.session.map_or((0, 0), |session| (session.version, live(&session)));
         let told = match live == 0 {
             _ if !ids.is_empty() => Told::Messages(version, ids),
             true if state.inbox.is_empty() => Told::Idle,

@@ -48,7 +48,8 @@ impl Deliverable {
         if self.wakes {
             return None;
         }
-        let known = client.filter(|client| SETUPS.contains(client));
+        // Clients add to their names: `codex-mcp-client`.
+        let known = client.and_then(|client| SETUPS.into_iter().find(|known| client.starts_with(known)));
         let setup =
             known.map_or_else(|| "reveille setup CLIENT".to_owned(), |client| format!("reveille setup {client}"));
         let waits = match self.channels.is_empty() {
@@ -103,7 +104,7 @@ mod tests {
             assert_eq!(found.warning(None).is_none(), wakes);
         }
         let nothing = deliverable(&Known::default());
-        assert!(nothing.warning(Some("codex")).is_some_and(|hint| hint.contains("`reveille setup codex`")));
+        assert!(nothing.warning(Some("codex-mcp-client")).is_some_and(|hint| hint.contains("`reveille setup codex`")));
         assert!(nothing.warning(Some("else")).is_some_and(|hint| hint.contains("`reveille setup CLIENT`")));
     }
 }

@@ -3,6 +3,7 @@
 mod arguments;
 mod clock;
 mod deliverable;
+mod kind;
 mod reminders;
 mod run;
 mod schema;
@@ -10,6 +11,7 @@ mod task;
 mod view;
 
 pub use deliverable::{Deliverable, Known, SETUPS, deliverable};
+pub use kind::client_kind;
 pub use reminders::{ClockResult, ReminderStatusName, ReminderView, ScheduledView};
 pub use run::{ToolBody, ToolCall, ToolReply};
 pub use schema::{Format, catalogue};

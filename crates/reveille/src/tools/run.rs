@@ -3,7 +3,7 @@
 use super::{
     ClockResult, Known, MessageView, Outcome, TaskView, TimerResult, TimerView, TimersResult, Tool,
     arguments::{Arguments, TimerWish},
-    deliverable,
+    client_kind, deliverable,
 };
 use crate::{
     engine::{Delivery, Engine, EngineError, Held, Hold, Outcome as Done, Released, Standing},
@@ -363,7 +363,7 @@ impl ToolCall<'_> {
     }
 
     fn client_kind(&self) -> Option<String> {
-        self.client.clone().or_else(|| self.engine.presence().client_seen(&self.session))
+        client_kind(self.client.as_deref()).or_else(|| self.engine.presence().client_seen(&self.session))
     }
 
     pub(super) fn request_key(

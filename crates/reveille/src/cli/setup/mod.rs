@@ -63,7 +63,7 @@ pub fn run(common: &Common, args: SetupArgs) -> Done {
 /// The rule that brings a session back when no client is there.
 fn wake(setup: &Setup, path: PathBuf) -> Option<Piece> {
     let (name, command) = setup.wake.as_ref()?;
-    let fields = json!({"match": name, "command": command});
+    let fields = json!({"match": format!("{name}*"), "command": command});
     let edits = vec![Edit::Default { path: vec!["wake", name], fields }];
     Some(Piece { path, what: "the wake command (takes effect when the server is started again)", edits })
 }

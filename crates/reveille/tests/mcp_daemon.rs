@@ -246,3 +246,28 @@ async fn messages_in_a_lost_answer_come_again() {
     assert_eq!(told["messages"][0]["text"], finished(&timer, "Mission", "m", 10));
     world.until_event(&timer.replace("timer_", "msg_"), "message.delivered").await;
 }
+
+/// A client that is open holds its conversation: no wake command may resume it beside the window.
+#[tokio::test]
+async fn an_open_client_is_not_woken_by_a_command() {
+    let rule = r#"
+        [wake.test]
+        match = "agent"
+        command = ["/bin/sh", "-c", "echo woken >> woken"]
+        grace = "0.1s"
+    "#;
+    let place = Place::new(rule);
+    let agent = place.agent(Era::Legacy).await;
+    agent.done("timer", json!({"total_duration": 0.3, "mission": "m"})).await;
+    // By the end of this one the other could have been woken for long.
+    let made = agent.done("timer", json!({"total_duration": 1.5, "mission": "m"})).await;
+    let http = client();
+    let get = async |path: &str| http.get(format!("{}{path}", place.url())).send().await.unwrap().text().await.unwrap();
+    within("the missions end", async { while !get("/api/sessions/agent/inbox").await.contains(&id(&made)) {} }).await;
+    assert!(!get("/api/history?session=agent").await.contains("wake.started"), "it is there");
+    drop(agent.child());
+    drop(agent);
+    within("it is gone and woken", async { while !get("/api/history?session=agent").await.contains("wake.ended") {} })
+        .await;
+    place.kill();
+}

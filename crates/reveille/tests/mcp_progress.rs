@@ -4,8 +4,9 @@
 
 use reveille::{
     config::McpConfig,
-    mcp::{Answer, Backend, Call, Handler, Identity, Refusal, StandbyLimits},
+    mcp::{Answer, Backend, Call, Handler, Identity, Refusal, StandbyLimits, TaskAnswer, TaskAsk},
 };
+use reveille_core::SessionId;
 use rmcp::{
     ClientHandler, RoleClient, RoleServer,
     model::{CallToolRequestParams, ProgressNotificationParam},
@@ -26,7 +27,11 @@ impl Backend for Slow {
 
     async fn call(&self, call: Call) -> Result<Answer<()>, Refusal> {
         tokio::time::sleep(self.0).await;
-        Ok(Answer { body: json!({"hint": call.tool.name()}), receipt: () })
+        Ok(Answer { body: json!({"hint": call.tool.name()}), receipt: (), task: None })
+    }
+
+    async fn task(&self, _: Option<SessionId>, _: String, _: TaskAsk) -> Result<TaskAnswer<()>, Refusal> {
+        Err(Refusal::new("unknown_task", "there are none here"))
     }
 
     fn hand_over(&self, _: &RequestContext<RoleServer>, (): ()) {}

@@ -5,10 +5,7 @@ use super::{
     arguments::{Arguments, TimerWish},
     client_kind, deliverable,
 };
-use crate::{
-    engine::{Delivery, Engine, EngineError, Held, Hold, Outcome as Done, Released, Standing},
-    secret,
-};
+use crate::engine::{Delivery, Engine, EngineError, Held, Hold, Outcome as Done, Released, Standing};
 use reveille_core::{
     Call, Command, ItemId, Millis, Needs, Purpose, Reply, RequestKey, SessionId, Status, TaskId, Timer, Timestamp,
     timer::Phase,
@@ -122,7 +119,7 @@ impl ToolCall<'_> {
         match wish {
             TimerWish::Continue { id, ask } => {
                 let (standing, bounded) = (self.engine.stand_by(&id), ask.timeout.is_some());
-                let task = self.task.then(fresh_task);
+                let task = self.task.then(|| self.engine.fresh_secret());
                 let done = self.execute(Command::Continue { id, ask, task: task.clone() }, false).await?;
                 self.begun(done, Begun { standing, task, bounded, complete: false }).await
             }
@@ -133,7 +130,8 @@ impl ToolCall<'_> {
                 for _ in 0..IDS_TRIED_MAX {
                     let id = self.engine.fresh_timer();
                     let standing = self.engine.stand_by(&id);
-                    let (purpose, key, task) = (purpose.clone(), key.clone(), self.task.then(fresh_task));
+                    let (purpose, key, task) =
+                        (purpose.clone(), key.clone(), self.task.then(|| self.engine.fresh_secret()));
                     let create = Command::Create { id, purpose, total, timeout, key, task: task.clone() };
                     match self.execute(create, at_once).await {
                         Err(EngineError::IdTaken) => {}
@@ -377,11 +375,6 @@ impl ToolCall<'_> {
         }
         Ok(Some(RequestKey { key, fingerprint: fingerprint() }))
     }
-}
-
-/// A name that only its client knows.
-fn fresh_task() -> TaskId {
-    TaskId::new(secret::fresh())
 }
 
 /// An answer with nothing but the timer.

@@ -127,6 +127,14 @@ impl Daemon {
         .await
     }
 
+    /// Holds the session for as long as the daemon lets it.
+    pub async fn presence(&self, session: &SessionId) {
+        let Some(url) = self.url() else { return };
+        let path = format!("{url}/api/sessions/{}/presence", segment(session.as_str()));
+        let Ok(mut stream) = self.http.get(path).send().await else { return };
+        while let Ok(Some(_)) = stream.chunk().await {}
+    }
+
     /// A daemon answers when this returns.
     pub async fn revive(&self) -> Result<(), Refusal> {
         let _one = self.starting.lock().await;

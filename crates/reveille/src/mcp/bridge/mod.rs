@@ -3,6 +3,7 @@
 
 mod attempt;
 mod daemon;
+mod presence;
 mod receipt;
 mod transport;
 
@@ -12,6 +13,7 @@ use super::{Answer, Backend, Call, Handler, Identity, Refusal, StandbyLimits, Ta
 use crate::tools::TaskView;
 use attempt::Attempts;
 use daemon::Lost;
+use presence::Held;
 use receipt::{Leases, Written};
 use reveille_core::SessionId;
 use rmcp::{
@@ -36,6 +38,7 @@ struct Bridge {
     daemon: Arc<Daemon>,
     written: Arc<Written>,
     settling: TaskTracker,
+    held: Held,
 }
 
 /// Serves the client at stdin and stdout until it closes them.
@@ -43,7 +46,9 @@ pub async fn serve(daemon: Daemon, session: Option<SessionId>, limits: StandbyLi
     let inherited = env::var("CLAUDE_CODE_SESSION_ID").ok().and_then(|name| SessionId::parse(&name).ok());
     let identity = Identity { given: session, inherited, connection: Some(identity::fresh()) };
     let written = Arc::new(Written::default());
-    let bridge = Bridge { daemon: Arc::new(daemon), written: written.clone(), settling: TaskTracker::new() };
+    let daemon = Arc::new(daemon);
+    let held = Held::new(daemon.clone());
+    let bridge = Bridge { daemon, written: written.clone(), settling: TaskTracker::new(), held };
     let (settling, stop) = (bridge.settling.clone(), CancellationToken::new());
     let handler = Handler { backend: bridge, identity, limits: Arc::new(limits), stop: stop.clone() };
     let (stdin, stdout) = stdio();
@@ -126,6 +131,7 @@ impl Bridge {
             answer => answer?,
         };
         let (mut body, session) = (answer, attempts.call.session.clone());
+        self.held.hold(&session);
         let leases = body.as_object_mut().and_then(|body| body.remove("leases"));
         let leases = serde_json::from_value(leases.unwrap_or_default()).unwrap_or_default();
         let task = body.as_object_mut().and_then(|body| body.remove("task"));

@@ -1,0 +1,42 @@
+//! As long as the client lives its sessions are held, so that no wake command resumes a conversation that is open in a
+//! window: two programs would write one transcript.
+
+use super::Daemon;
+use reveille_core::SessionId;
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+/// A bridge serves one conversation, or a client's few. Beyond this they are simply not held.
+const SESSIONS_MAX: usize = 64;
+/// A daemon that is gone is started by calls, not by this.
+const AGAIN: Duration = Duration::from_secs(1);
+
+#[derive(Clone)]
+pub struct Held {
+    daemon: Arc<Daemon>,
+    sessions: Arc<Mutex<HashSet<SessionId>>>,
+}
+
+impl Held {
+    pub fn new(daemon: Arc<Daemon>) -> Self {
+        Self { daemon, sessions: Arc::default() }
+    }
+
+    /// Holds the session from now on, until the process ends.
+    pub fn hold(&self, session: &SessionId) {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        if sessions.len() >= SESSIONS_MAX || !sessions.insert(session.clone()) {
+            return;
+        }
+        let (daemon, session) = (self.daemon.clone(), session.clone());
+        tokio::spawn(async move {
+            loop {
+                daemon.presence(&session).await;
+                tokio::time::sleep(AGAIN).await;
+            }
+        });
+    }
+}

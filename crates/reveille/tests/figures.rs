@@ -92,6 +92,16 @@ async fn a_session_shows_everything_in_it_and_can_be_closed() {
     assert_eq!(world.get("/api/stats").await["sessions"], 1);
 }
 
+/// A firing is measured just after it can be seen.
+async fn measured(world: &World) {
+    within("the firing is measured", async {
+        while world.server().engine.metrics.fired.get() == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn statistics_outlive_the_process() {
     let mut world = World::start().await;
@@ -100,6 +110,7 @@ async fn statistics_outlive_the_process() {
     has(&world.get("/api/stats").await["standby"], json!({"now": 1, "ended": 0, "slept": 0}));
     world.advance(10);
     world.until_event(&timer, "timer.completed").await;
+    measured(&world).await;
     world.advance(20);
     result(call).await;
     world.until_event(&timer.replace("timer_", "msg_"), "message.delivered").await;
@@ -123,6 +134,7 @@ async fn metrics_are_there_for_prometheus() {
     world.refused("agent", "stop_timer", json!({"timer_id": "timer_00000000"})).await;
     world.advance(10);
     world.until_event(&timer, "timer.completed").await;
+    measured(&world).await;
     let _call = world.standing("agent", json!({"total_duration": 100, "reason": "r"})).await;
     let response = world.http.get(format!("{}/metrics", world.url)).send().await.unwrap();
     assert!(response.headers()["content-type"].to_str().unwrap().starts_with("application/openmetrics-text"));

@@ -62,7 +62,11 @@ const NAMES: &[&str] = &[
     "test_logging_tool",
     "test_headers",
     "json_schema_2020_12_tool",
+    "greet",
 ];
+
+/// Tools that go on as tasks. Ours is `timer`, so these are timers.
+const TASK_NAMES: &[&str] = &["slow_compute", "failing_job", "protocol_error_job"];
 
 fn tool(name: &'static str) -> Tool {
     let schema = schema(name).as_object().unwrap().clone();
@@ -119,23 +123,51 @@ impl<H: ServerHandler + Clone> ServerHandler for Fixtures<H> {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let mut listed = self.0.list_tools(page, context).await?;
-        listed.tools.extend(NAMES.iter().map(|name| tool(name)));
+        listed.tools.extend(NAMES.iter().chain(TASK_NAMES).map(|name| tool(name)));
         Ok(listed)
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        NAMES.iter().find(|known| **known == name).map(|name| tool(name)).or_else(|| self.0.get_tool(name))
+        let fixture = NAMES.iter().chain(TASK_NAMES).find(|known| **known == name);
+        fixture.map(|name| tool(name)).or_else(|| self.0.get_tool(name))
     }
 
     async fn call_tool(
         &self,
-        params: CallToolRequestParams,
+        mut params: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        let arguments = params.arguments.clone().unwrap_or_default();
+        let seconds = arguments.get("seconds").and_then(Value::as_u64);
+        if params.name == "greet" || seconds == Some(0) {
+            let name = arguments.get("name").and_then(Value::as_str).unwrap_or_default();
+            return Ok(CallToolResult::success(vec![ContentBlock::text(format!("Hello, {name}!"))]).into());
+        }
+        if TASK_NAMES.contains(&params.name.as_ref()) {
+            let timer = json!({"total_duration": seconds.unwrap_or(1), "reason": params.name});
+            params.name = "timer".into();
+            params.arguments = timer.as_object().cloned();
+        }
         if NAMES.contains(&params.name.as_ref()) {
             return self.answer(&params.name, &context).await.map(Into::into);
         }
         self.0.call_tool(params, context).await
+    }
+
+    async fn get_task(
+        &self,
+        asked: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        self.0.get_task(asked, context).await
+    }
+
+    async fn update_task(&self, asked: UpdateTaskParams, context: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        self.0.update_task(asked, context).await
+    }
+
+    async fn cancel_task(&self, asked: CancelTaskParams, context: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        self.0.cancel_task(asked, context).await
     }
 
     async fn on_custom_request(

@@ -8,6 +8,8 @@ pub struct Limits {
     pub live_timers_max: u32,
     /// The same for reminders.
     pub live_reminders_max: u32,
+    /// With more undelivered messages nothing new is taken on: an inbox nobody looks into must not grow for ever.
+    pub pending_messages_max: u32,
     /// A reminder may be told this long before it is due: the agent may not come again in time.
     pub due_window: Millis,
     /// Undelivered this long after it was due, a reminder is missed.
@@ -27,6 +29,7 @@ impl Default for Limits {
         Self {
             live_timers_max: 100,
             live_reminders_max: 100,
+            pending_messages_max: 1000,
             due_window: Millis::from_secs(60),
             reminder_retention: Millis::from_secs(20 * 60),
             duration_max: Millis::from_secs(366 * 24 * 3600),

@@ -47,6 +47,11 @@ pub enum Reject {
         "this session already has {max} live timers; stop one that is no longer needed with stop_timer, then try again"
     )]
     TooManyTimers { max: u32 },
+    #[error(
+        "this session has {max} or more undelivered messages, and nothing new is taken on until some are read: every tool \
+         result brings the oldest along, for instance read_timer's"
+    )]
+    InboxFull { max: u32 },
     #[error("`dueAt`: {got} {why}")]
     InvalidDueAt { got: String, why: String },
     #[error(
@@ -109,6 +114,7 @@ impl Reject {
             Reject::MissionTakesNoReason { .. } => "mission_takes_no_reason",
             Reject::WaitingTakesNoMission { .. } => "waiting_takes_no_mission",
             Reject::TooManyTimers { .. } => "too_many_timers",
+            Reject::InboxFull { .. } => "inbox_full",
             Reject::InvalidDueAt { .. } => "invalid_due_at",
             Reject::DueTooOld { .. } => "due_too_old",
             Reject::DueTooFar { .. } => "due_too_far",

@@ -7,6 +7,7 @@ use ledger::{Ledger, at, mission, secs, waiting};
 use reveille_core::{
     Command, Item, ItemId, Limits, Millis, Purpose, Reject, RequestKey, Status, Timer, Timestamp,
     batch::tally,
+    reminder::{Ask, Content, Due},
     session::SessionState,
     timer::{Continuation, Phase},
 };
@@ -173,6 +174,26 @@ fn a_hundred_live_timers_fit_in_a_session_and_each_end_makes_room() {
 
     assert_eq!(ledger.close(None), Ok(100));
     assert_eq!(try_one(&mut ledger), Ok(()));
+}
+
+#[test]
+fn an_inbox_nobody_looks_into_does_not_grow_for_ever() {
+    let mut ledger = Ledger::with(Limits { pending_messages_max: 2, ..Limits::default() });
+    for _ in 0..2 {
+        ledger.create(mission("m"), secs(1), None);
+    }
+    let running = ledger.create(waiting("r"), secs(100), None);
+    ledger.clock(1);
+    ledger.fire_all();
+    assert_eq!(code(ledger.try_create(mission("m"), secs(1), None, None)), "inbox_full");
+    let content = Content { task: "t".into(), tool: None, arguments: None };
+    let ask = Ask::New { id: ledger.new_task(), due: Due::In(secs(9)), content };
+    assert_eq!(code(ledger.schedule(vec![ask], None)), "inbox_full");
+    // What runs goes on and is told in the end; what is read makes room.
+    ledger.proceed(&running, from_now(5)).expect("it is no new one");
+    assert_eq!(ledger.collect("lease", secs(30), 1).len(), 1);
+    ledger.commit_lease("lease", "test").expect("it was leased");
+    ledger.create(mission("m"), secs(1), None);
 }
 
 fn key(fingerprint: &str) -> Option<RequestKey> {

@@ -60,6 +60,8 @@ pub struct McpConfig {
 pub struct LimitsConfig {
     pub timers_per_session: u32,
     pub reminders_per_session: u32,
+    /// With so many undelivered messages a session takes nothing new on.
+    pub messages_per_session: u32,
     pub max_duration: Length,
     pub text_chars: usize,
     /// How long a delivery may take before its messages are free again.
@@ -119,6 +121,7 @@ impl Default for LimitsConfig {
         Self {
             timers_per_session: limits.live_timers_max,
             reminders_per_session: limits.live_reminders_max,
+            messages_per_session: limits.pending_messages_max,
             max_duration: Length(limits.duration_max),
             text_chars: limits.text_chars_max,
             lease: Length(limits.lease),
@@ -175,6 +178,7 @@ const KEYS: &[(&str, Form)] = &[
     ("wake_concurrency", Form::Plain),
     ("limits.timers_per_session", Form::Plain),
     ("limits.reminders_per_session", Form::Plain),
+    ("limits.messages_per_session", Form::Plain),
     ("limits.max_duration", Form::Text),
     ("limits.text_chars", Form::Plain),
     ("limits.lease", Form::Text),
@@ -241,6 +245,9 @@ impl Config {
         if self.limits.reminders_per_session == 0 {
             return value("limits.reminders_per_session", "must be at least 1");
         }
+        if self.limits.messages_per_session == 0 {
+            return value("limits.messages_per_session", "must be at least 1");
+        }
         if self.wake_concurrency == 0 {
             return value("wake_concurrency", "must be at least 1");
         }
@@ -255,6 +262,7 @@ impl Config {
         Limits {
             live_timers_max: self.limits.timers_per_session,
             live_reminders_max: self.limits.reminders_per_session,
+            pending_messages_max: self.limits.messages_per_session,
             due_window: self.gateway.due_window.0,
             reminder_retention: self.gateway.retention.0,
             duration_max: self.limits.max_duration.0,

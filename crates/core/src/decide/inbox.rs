@@ -19,6 +19,12 @@ impl Draft<'_> {
         self.count(tally::MESSAGES_CREATED, 1);
     }
 
+    /// Everything taken on leaves a message one day.
+    pub(super) fn inbox_has_room(&self) -> Result<(), Reject> {
+        let max = self.limits.pending_messages_max;
+        if self.session.pending_messages >= max { Err(Reject::InboxFull { max }) } else { Ok(()) }
+    }
+
     /// It is not to be told any more. Whoever holds it finds out when it wants to commit.
     pub(super) fn withdraw(&mut self, message: Message) {
         self.note(SubjectKind::Message, &message.id, "message.withdrawn", Map::new());

@@ -26,6 +26,9 @@ impl Draft<'_> {
         if asked > 0 && live.saturating_add(asked) > max {
             return Err(Reject::TooManyReminders { live, asked, max });
         }
+        if asked > 0 {
+            self.inbox_has_room()?;
+        }
         let mut named = HashSet::new();
         if let Some(twice) = asks.iter().find(|ask| !named.insert(ask.id())) {
             let why = format!("names '{}' twice; send one item for each task", twice.id());

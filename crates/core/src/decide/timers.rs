@@ -30,6 +30,7 @@ impl Draft<'_> {
         if self.session.live_timers >= self.limits.live_timers_max {
             return Err(Reject::TooManyTimers { max: self.limits.live_timers_max });
         }
+        self.inbox_has_room()?;
         self.open();
         let (mut timer, stand_by) = Timer::create(id.clone(), purpose.clone(), total, timeout, self.now);
         if let Some(task) = task {

@@ -42,6 +42,7 @@ fn status(reject: &Reject) -> StatusCode {
         Reject::TimerEnded { .. }
         | Reject::NotPaused { .. }
         | Reject::TooManyTimers { .. }
+        | Reject::InboxFull { .. }
         | Reject::ReminderEnded { .. }
         | Reject::TooManyReminders { .. }
         | Reject::TaskEnded { .. }

@@ -142,6 +142,10 @@ async fn reminders_are_scheduled_listed_and_cancelled() {
     assert_eq!(home.run(&["clock", "clear"]).await.out, "0 cancelled\n");
     let ended = home.run(&["clock", "cancel", &id]).await;
     assert!(ended.code == Some(1) && ended.err.contains("[reminder_ended]"), "{ended:?}");
+    let elsewhere = home.run(&["clock", "schedule", "Check the build", "--in", "10m", "--session", "my-session"]).await;
+    assert_eq!(elsewhere.code, Some(0), "{}", elsewhere.err);
+    assert!(home.run(&["clock", "ls", "--session", "my-session"]).await.out.contains("Check the build"));
+    assert_eq!(home.run(&["clock", "clear", "--session", "my-session"]).await.out, "1 cancelled\n");
     assert_eq!(home.run(&["clock", "schedule", "when?"]).await.code, Some(2));
 }
 

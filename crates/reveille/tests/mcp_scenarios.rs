@@ -292,3 +292,25 @@ async fn a_session_is_named_in_many_ways() {
         );
     }
 }
+
+/// A client that shows its model only the text must lose nothing that the model needs.
+#[tokio::test]
+async fn what_the_clock_answers_is_in_the_text_too() {
+    let world = World::start().await;
+    let agent = Agent::http(&world.url, Era::Modern, "test", Some("agent")).await;
+    let items = json!([{"task": "检查日志", "in": "2h"}, {"task": "second", "in": "3h"}]);
+    let scheduled = agent.call("clock", json!({"action": "schedule", "items": items})).await;
+    let body = good(&scheduled);
+    let now = text(&body["now"]);
+    for task in list(&body["scheduled"]) {
+        for word in [&now, &text(&task["taskId"]), &text(&task["dueAt"]), &text(&task["task"])] {
+            assert!(words(&scheduled).contains(word.as_str()), "{word} is not in {}", words(&scheduled));
+        }
+    }
+    let first = text(&body["scheduled"][0]["taskId"]);
+    agent.done("clock", json!({"action": "cancel", "taskId": first})).await;
+    let listed = words(&agent.call("clock", json!({"action": "list"})).await);
+    assert!(listed.contains(&format!("{first} (cancelled)")) && listed.contains("(scheduled)"), "{listed}");
+    let cleared = words(&agent.call("clock", json!({"action": "clear"})).await);
+    assert!(cleared.contains("1 cancelled"), "{cleared}");
+}

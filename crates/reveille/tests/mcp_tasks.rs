@@ -81,7 +81,12 @@ async fn a_waiting_timers_task_ends_with_the_stand_by() {
         (json!({"total_duration": 300, "reason": "r"}), 10, Some("stop_timer"), "stopped"),
         (json!({"total_duration": 300, "reason": "r"}), 10, Some("cancel_timer"), "background"),
     ] {
-        let (task, _) = begin(&world, arguments).await;
+        let (task, begun) = begin(&world, arguments).await;
+        assert!(
+            text(&begun["statusMessage"])
+                .contains(&format!("in {} seconds at the latest", if outcome == "timeout" { 60 } else { 300 })),
+            "{begun}"
+        );
         let timer = text(&json!(task.split('.').next().unwrap()));
         world.advance(after - 1);
         assert_eq!(get(&world, &task).await["status"], "working", "{outcome}");
@@ -119,6 +124,8 @@ async fn a_missions_task_ends_with_the_mission_across_a_restart() {
     world.until_event(&timer, "timer.completed").await;
     let ended = get(&world, &task).await;
     has(&ended["result"]["structuredContent"], json!({"outcome": "completed", "mission": "重启服务器 🚀"}));
+    let words = text(&ended["result"]["content"][0]["text"]);
+    assert!(words.contains("carry out your mission now: 重启服务器 🚀"), "what the model reads: {words}");
 }
 
 #[tokio::test]

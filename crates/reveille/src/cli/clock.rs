@@ -1,7 +1,7 @@
 //! `reveille clock`: reminders of a session.
 
 use super::{
-    Common, Done, SessionArg,
+    Common, Done,
     client::{Client, segment},
     show,
 };
@@ -13,8 +13,9 @@ use std::process::ExitCode;
 pub struct ClockArgs {
     #[command(subcommand)]
     command: ClockCommand,
-    #[command(flatten)]
-    session: SessionArg,
+    /// The session whose reminders are meant
+    #[arg(long, short, env = "REVEILLE_SESSION", default_value = "cli", global = true)]
+    session: String,
 }
 
 #[derive(Subcommand)]
@@ -85,7 +86,7 @@ pub async fn run(common: &Common, client: &Client, args: ClockArgs) -> Done {
         ClockCommand::Clear => "clear",
     };
     body.insert("action".into(), json!(action));
-    let path = format!("/api/sessions/{}/tools/clock", segment(&args.session.session));
+    let path = format!("/api/sessions/{}/tools/clock", segment(&args.session));
     let result = client.post(&path, &Value::Object(body)).await?;
     if common.json {
         show::line(&result.to_string());
@@ -96,8 +97,8 @@ pub async fn run(common: &Common, client: &Client, args: ClockArgs) -> Done {
 }
 
 /// Looking takes no messages, so it does not go by way of the agent's tool.
-async fn list(common: &Common, client: &Client, session: &SessionArg) -> Done {
-    let page = client.get("/api/reminders", &[("session", &session.session)]).await?;
+async fn list(common: &Common, client: &Client, session: &str) -> Done {
+    let page = client.get("/api/reminders", &[("session", &session)]).await?;
     if common.json {
         show::line(&page.to_string());
         return Ok(ExitCode::SUCCESS);

@@ -60,6 +60,25 @@ fn output_schema(tool: Tool) -> Value {
         }));
         object_mut(&mut properties).extend(of_timers);
     }
+    if tool == Tool::Clock {
+        let task = json!({"type": "object", "properties": {
+            "taskId": text, "dueAt": text, "task": text, "status": text, "deliveredAt": text,
+        }});
+        let of_clocks = object(json!({
+            "ok": {"type": "boolean"},
+            "now": {"type": "string", "description": "ISO 8601 with offset"},
+            "scheduled": {"type": "array", "items": task},
+            "items": {"type": "array", "items": task},
+            "removed": text,
+            "removedCount": {"type": "integer"},
+        }));
+        object_mut(&mut properties).extend(of_clocks);
+    }
+    if matches!(tool, Tool::Timer | Tool::Clock) {
+        let channels = json!({"type": "array", "items": text});
+        let delivery = json!({"type": "object", "properties": {"channels": channels, "wakes": {"type": "boolean"}}});
+        object_mut(&mut properties).insert("delivery".into(), delivery);
+    }
     if tool.name() == "read_timer" {
         object_mut(&mut properties).insert("timers".into(), json!({"type": "array", "items": {"type": "object"}}));
     }

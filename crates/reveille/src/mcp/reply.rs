@@ -46,7 +46,20 @@ fn line(body: &Value) -> String {
     if body.get("timer_id").is_some() {
         return format!("{} {hint}", stand(body, "outcome"));
     }
+    if body.get("now").is_some() {
+        let tasks = list(body, "scheduled").iter().chain(list(body, "items")).map(task).collect::<String>();
+        return format!("Now is {}. {hint}{tasks}", field(body, "now"));
+    }
     if hint.is_empty() { body.to_string() } else { hint.to_owned() }
+}
+
+/// One reminder, as a line of its own.
+fn task(task: &Value) -> String {
+    let status = match field(task, "status") {
+        "" => String::new(),
+        status => format!(" ({status})"),
+    };
+    format!("\n- {}{status}, due {}: {}", field(task, "taskId"), field(task, "dueAt"), field(task, "task"))
 }
 
 /// How one timer stands, in the word of this field.

@@ -213,7 +213,7 @@ fn answer(done: &Done, now: Timestamp, limits: &Limits) -> ClockResult {
             result.removed = Some(reminder.id.to_string());
         }
         Reply::Cleared(count) => {
-            result.hint = "No task is pending in this session.".into();
+            result.hint = format!("{count} cancelled; no task is pending in this session.");
             result.removed_count = Some(*count);
         }
         _ => unreachable!("clock asks about reminders"),

@@ -158,7 +158,14 @@ impl ToolCall<'_> {
                 Purpose::Mission(_) => Outcome::Scheduled,
                 Purpose::Waiting(_) => Outcome::Background,
             };
-            let reply = self.reply(done, outcome, Some(false), false);
+            let mut reply = self.reply(done, outcome, Some(false), false);
+            if let (ToolBody::Timer(result), Some(until)) = (&mut reply.body, task.until) {
+                let left = until.since(self.engine.now()).get().div_ceil(1000);
+                result.hint = format!(
+                    "Standing by in the background: you are told when the timer ends, or in {left} seconds at the \
+                     latest. Do other work or end your turn."
+                );
+            }
             return Ok((ToolReply { task: Some(view), ..reply }, outcome));
         }
         let Some(length) = *stand_by else {

@@ -149,7 +149,10 @@ impl Outcome {
                 "Still running, {left} seconds remain: look at what you wait for, then call timer with timer_id '{id}' \
                  to wait on, cancel_timer to do other work meanwhile, or stop_timer if it is done."
             ),
-            Outcome::Completed => "The time is over: look at what you waited for.".into(),
+            Outcome::Completed => match &timer.purpose {
+                Purpose::Waiting(reason) => format!("The time is over: look at what you waited for ({reason})."),
+                Purpose::Mission(mission) => format!("It is time: carry out your mission now: {mission}"),
+            },
             Outcome::Stopped => "This timer has ended for good and will not report again.".into(),
             Outcome::Background => format!(
                 "The timer runs on in the background, {left} seconds remain: do other work, a message will tell you \

@@ -42,7 +42,8 @@ pub struct ToolCall<'a> {
 
 /// A `timer` command that was committed.
 struct Begun {
-    standing: Standing,
+    /// Announced before the command; not for calls that are answered at once.
+    standing: Option<Standing>,
     /// The name of the task that was to be begun.
     task: Option<TaskId>,
     /// The call has a time of its own.
@@ -118,18 +119,20 @@ impl ToolCall<'_> {
     async fn timer(mut self, wish: TimerWish) -> Result<(ToolReply, Outcome), EngineError> {
         match wish {
             TimerWish::Continue { id, ask } => {
-                let (standing, bounded) = (self.engine.stand_by(&id), ask.timeout.is_some());
+                let standing = (!self.task).then(|| self.engine.stand_by(&id));
+                let bounded = ask.timeout.is_some();
                 let task = self.task.then(|| self.engine.fresh_secret());
                 let done = self.execute(Command::Continue { id, ask, task: task.clone() }, false).await?;
                 self.begun(done, Begun { standing, task, bounded, complete: false }).await
             }
             TimerWish::Create { purpose, total, timeout } => {
                 let key = self.request_key(|| json!([purpose, total, timeout]).to_string())?;
+                let is_mission = matches!(purpose, Purpose::Mission(_));
                 // What travels with the beginning of a task, no model ever sees.
-                let at_once = matches!(purpose, Purpose::Mission(_)) && !self.task;
+                let at_once = is_mission && !self.task;
                 for _ in 0..IDS_TRIED_MAX {
                     let id = self.engine.fresh_timer();
-                    let standing = self.engine.stand_by(&id);
+                    let standing = (!is_mission && !self.task).then(|| self.engine.stand_by(&id));
                     let (purpose, key, task) =
                         (purpose.clone(), key.clone(), self.task.then(|| self.engine.fresh_secret()));
                     let create = Command::Create { id, purpose, total, timeout, key, task: task.clone() };
@@ -149,7 +152,7 @@ impl ToolCall<'_> {
 
     /// The command is committed; now stand by, if it says so.
     async fn begun(self, done: Done, begun: Begun) -> Result<(ToolReply, Outcome), EngineError> {
-        let Begun { mut standing, task, bounded, complete } = begun;
+        let Begun { standing, task, bounded, complete } = begun;
         let Reply::Timer { timer, stand_by } = &done.reply else { unreachable!("timers answer with a timer") };
         let (timer, version) = (timer.clone(), done.version);
         if let Some(task) = task.and_then(|task| timer.task(&task, self.engine.now()).ok()) {
@@ -182,18 +185,22 @@ impl ToolCall<'_> {
         };
         // A repeated request is answered with the timer made before, whose id is not the one announced. What happened
         // to it before this call was announced for it shows in its state.
-        if standing.id() != &timer.id {
-            standing = self.engine.stand_by(&timer.id);
-            let read = Command::Read { id: Some(timer.id.clone()) };
-            let now = Box::pin(self.execute(read, false)).await?;
-            if let Reply::Timer { timer, .. } = &now.reply
-                && timer.status() != Status::Running
-            {
-                let outcome = self::standing(timer);
-                let now = Box::pin(self.with_messages(now)).await;
-                return Ok((self.reply(now, outcome, Some(false), false), outcome));
+        let mut standing = match standing.filter(|standing| standing.id() == &timer.id) {
+            Some(standing) => standing,
+            None => {
+                let standing = self.engine.stand_by(&timer.id);
+                let read = Command::Read { id: Some(timer.id.clone()) };
+                let now = Box::pin(self.execute(read, false)).await?;
+                if let Reply::Timer { timer, .. } = &now.reply
+                    && timer.status() != Status::Running
+                {
+                    let outcome = self::standing(timer);
+                    let now = Box::pin(self.with_messages(now)).await;
+                    return Ok((self.reply(now, outcome, Some(false), false), outcome));
+                }
+                standing
             }
-        }
+        };
         standing.begins(version.unwrap_or_default());
         // Boxed: the calls that do not stand by should not carry the size of those that do.
         Box::pin(self.sleep(timer, standing, length, bounded)).await

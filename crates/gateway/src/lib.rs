@@ -1,0 +1,1 @@
+//! Three LLM wire protocols relayed byte for byte.

@@ -1,0 +1,1 @@
+//! A stand-in for model providers that does what the request's script says.

@@ -1,1 +1,41 @@
-//! Three LLM wire protocols relayed byte for byte.
+//! The LLM gateway: one path for every model call, over three wire protocols.
+//!
+//! A request is read once for what routing needs, changed only by splices that leave every other byte alone, and sent
+//! to the first upstream that serves its model. The answer is relayed frame by frame, byte for byte. Four limits say how
+//! long each part may take; each has its own error, in the protocol's own form.
+//!
+//! Everything runs inside the future and the body that the server polls, so a client that leaves drops, and thereby
+//! cancels, all of it. Nothing here knows of storage or timers: those come in as [`Stage`]s.
+
+mod dial;
+mod draft;
+mod fault;
+mod gateway;
+mod headers;
+mod limits;
+mod models;
+mod opaque;
+mod outline;
+mod protocol;
+mod relay;
+mod report;
+mod send;
+mod session;
+pub mod sse;
+mod stage;
+mod upstream;
+mod vigil;
+mod whole;
+
+pub use dial::{Dial, Link, Net};
+pub use draft::Draft;
+pub use fault::Fault;
+pub use gateway::{Answer, Gateway, Settings};
+pub use limits::{IdleCounts, Limit, Limits};
+pub use outline::Outline;
+pub use protocol::{Event, Finish, Kind, Protocol, Seen, Usage};
+pub use relay::Relay;
+pub use report::{Observer, Outcome, Report};
+pub use session::{SessionHint, Source};
+pub use stage::{Next, Stage, Turn, Verdict, Visit};
+pub use upstream::{ApiKey, Override, Upstream};

@@ -1,1 +1,119 @@
-//! A stand-in for model providers that does what the request's script says.
+//! A stand-in for model providers: speaks the three protocols exactly and does what the request's [`Script`] says:
+//! wait, stall, break off, lie about its length, send nonsense. For tests, benchmarks and the demo.
+//!
+//! HTTP/1.1 is written by hand, because a proper server cannot be made to misbehave.
+
+mod http;
+mod script;
+mod wire;
+
+pub use http::Recorded;
+pub use script::{Script, Step};
+pub use wire::Protocol;
+
+use std::{
+    collections::HashMap,
+    io,
+    net::SocketAddr,
+    sync::{Arc, Mutex, PoisonError},
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpListener,
+    sync::watch,
+    task::JoinHandle,
+};
+
+/// What was asked and what became of it.
+#[derive(Default)]
+pub struct Log {
+    requests: Mutex<Vec<Recorded>>,
+    /// How often a script with a bounded effect was run, by its text.
+    runs: Mutex<HashMap<String, u32>>,
+    /// Answers that the other side did not wait for.
+    abandoned: watch::Sender<u64>,
+    connections: watch::Sender<u64>,
+    /// Bytes handed to the network.
+    written: watch::Sender<u64>,
+}
+
+#[derive(Clone, Default)]
+pub struct Upstream {
+    pub log: Arc<Log>,
+    /// What `GET /v1/models` lists.
+    pub models: Arc<Vec<String>>,
+}
+
+/// One that listens; stops when dropped.
+pub struct Listening {
+    pub address: SocketAddr,
+    pub upstream: Upstream,
+    task: JoinHandle<()>,
+}
+
+impl Upstream {
+    pub fn new(models: &[&str]) -> Self {
+        Self { models: Arc::new(models.iter().map(ToString::to_string).collect()), ..Self::default() }
+    }
+
+    pub async fn listen(self, address: &str) -> io::Result<Listening> {
+        let listener = TcpListener::bind(address).await?;
+        let (address, upstream) = (listener.local_addr()?, self.clone());
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let _ = stream.set_nodelay(true);
+                let upstream = self.clone();
+                tokio::spawn(async move { upstream.serve(stream).await });
+            }
+        });
+        Ok(Listening { address, upstream, task })
+    }
+
+    /// Speaks on one connection, of whatever kind.
+    pub async fn serve(&self, io: impl AsyncRead + AsyncWrite + Unpin + Send) {
+        self.log.connections.send_modify(|count| *count += 1);
+        let _ = http::serve(io, self).await;
+    }
+}
+
+impl Log {
+    pub fn requests(&self) -> Vec<Recorded> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn abandoned(&self) -> watch::Receiver<u64> {
+        self.abandoned.subscribe()
+    }
+
+    pub fn connections(&self) -> u64 {
+        *self.connections.borrow()
+    }
+
+    pub fn written(&self) -> u64 {
+        *self.written.borrow()
+    }
+
+    fn record(&self, request: Recorded) {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(request);
+    }
+
+    /// How often this script ran before.
+    fn runs(&self, script: &str) -> u32 {
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = runs.entry(script.to_owned()).or_default();
+        *count += 1;
+        *count - 1
+    }
+}
+
+impl Listening {
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

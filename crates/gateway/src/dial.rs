@@ -1,0 +1,131 @@
+//! Connections to upstreams: TCP and TLS with the system's roots, or whatever a test puts in their place.
+
+use async_trait::async_trait;
+use futures_util::future::BoxFuture;
+use http::Uri;
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use std::{
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+use tower::{BoxError, Service, ServiceExt};
+
+/// Finds out that a peer is gone without a word, on connections that wait.
+const TCP_KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// A connection that HTTP can be spoken on.
+pub trait Link: Read + Write + Connection + Send + Unpin {}
+impl<T: Read + Write + Connection + Send + Unpin> Link for T {}
+
+#[async_trait]
+pub trait Dial: Send + Sync {
+    async fn dial(&self, to: Uri) -> Result<Box<dyn Link>, BoxError>;
+}
+
+/// The network.
+pub struct Net(HttpsConnector<HttpConnector>);
+
+impl Net {
+    /// Trusts what the system trusts.
+    pub fn with_system_roots() -> io::Result<Self> {
+        let provider = rustls::crypto::ring::default_provider();
+        let tls = HttpsConnectorBuilder::new().with_provider_and_native_roots(provider)?;
+        Ok(Self(tls.https_or_http().enable_http1().enable_http2().wrap_connector(tcp())))
+    }
+}
+
+fn tcp() -> HttpConnector {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(TCP_KEEPALIVE));
+    tcp
+}
+
+#[async_trait]
+impl Dial for Net {
+    async fn dial(&self, to: Uri) -> Result<Box<dyn Link>, BoxError> {
+        Ok(Box::new(self.0.clone().oneshot(to).await?))
+    }
+}
+
+/// Dials within the upstream's limit.
+#[derive(Clone)]
+pub(crate) struct Connector {
+    pub dial: Arc<dyn Dial>,
+    pub limit: Option<Duration>,
+}
+
+/// The connect limit ran out.
+#[derive(Debug, thiserror::Error)]
+#[error("no connection within {} ms", .0.as_millis())]
+pub(crate) struct ConnectTimeout(pub Duration);
+
+impl Service<Uri> for Connector {
+    type Response = Wire;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Wire, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        let Self { dial, limit } = self.clone();
+        Box::pin(async move {
+            let dialling = dial.dial(to);
+            match limit {
+                Some(limit) => match tokio::time::timeout(limit, dialling).await {
+                    Ok(dialled) => dialled.map(Wire),
+                    Err(_) => Err(ConnectTimeout(limit).into()),
+                },
+                None => dialling.await.map(Wire),
+            }
+        })
+    }
+}
+
+pub(crate) struct Wire(Box<dyn Link>);
+
+impl Connection for Wire {
+    fn connected(&self) -> Connected {
+        self.0.connected()
+    }
+}
+
+impl Read for Wire {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.0).poll_read(cx, buffer)
+    }
+}
+
+impl Write for Wire {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut *self.0).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.0).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.0.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut *self.0).poll_write_vectored(cx, slices)
+    }
+}

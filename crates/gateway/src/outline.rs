@@ -1,0 +1,138 @@
+//! A request's body, read once for what routing needs. Values are kept as ranges of the body, so that a splice can be
+//! made without writing anything else anew.
+
+use crate::{fault::Fault, protocol::Protocol};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::{borrow::Cow, ops::Range};
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outline {
+    pub model: String,
+    pub stream: bool,
+    /// The array of tools, brackets included.
+    pub tools: Option<Range<usize>>,
+    pub tool_choice: Option<Range<usize>>,
+    /// The conversation: an array, or for Responses perhaps a string.
+    pub messages: Option<Range<usize>>,
+    /// The brace that closes the body.
+    pub close: usize,
+    pub ids: Ids,
+}
+
+/// What a body says about the conversation it belongs to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ids {
+    /// Anthropic's `metadata.user_id`.
+    pub user_id: Option<String>,
+    pub prompt_cache_key: Option<String>,
+    pub previous_response_id: Option<String>,
+    pub conversation: Option<String>,
+    /// OpenRouter's `session_id`.
+    pub session_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Wire<'a> {
+    #[serde(borrow)]
+    model: Option<Cow<'a, str>>,
+    stream: Option<bool>,
+    #[serde(borrow)]
+    tools: Option<&'a RawValue>,
+    #[serde(borrow)]
+    tool_choice: Option<&'a RawValue>,
+    #[serde(borrow)]
+    messages: Option<&'a RawValue>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+    #[serde(borrow)]
+    metadata: Option<&'a RawValue>,
+    #[serde(borrow)]
+    conversation: Option<&'a RawValue>,
+    #[serde(borrow)]
+    previous_response_id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    prompt_cache_key: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    session_id: Option<&'a RawValue>,
+}
+
+impl Outline {
+    pub fn read(protocol: Protocol, body: &[u8]) -> Result<Self, Fault> {
+        let wire = wire(body)?;
+        let model = wire.model.filter(|model| !model.is_empty());
+        let model = model.ok_or_else(|| Fault::NoModel("`model` is missing".into()))?.into_owned();
+        let messages = match protocol {
+            Protocol::Responses => wire.input,
+            Protocol::Chat | Protocol::Messages => wire.messages,
+        };
+        let close = body.iter().rposition(|byte| *byte == b'}').unwrap_or_default();
+        Ok(Self {
+            model,
+            stream: wire.stream.unwrap_or(false),
+            tools: wire.tools.map(|value| range(body, value)),
+            tool_choice: wire.tool_choice.map(|value| range(body, value)),
+            messages: messages.map(|value| range(body, value)),
+            close,
+            ids: Ids {
+                user_id: wire.metadata.and_then(user_id),
+                prompt_cache_key: wire.prompt_cache_key.map(Cow::into_owned),
+                previous_response_id: wire.previous_response_id.map(Cow::into_owned),
+                conversation: wire.conversation.and_then(conversation),
+                session_id: wire.session_id.and_then(|raw| serde_json::from_str(raw.get()).ok()),
+            },
+        })
+    }
+
+    /// The `model` of a body that is only passed on; `None` if there is none to be found.
+    pub fn model_of(body: &[u8]) -> Option<String> {
+        wire(body).ok()?.model.map(Cow::into_owned)
+    }
+
+    pub fn has_tools(&self, body: &[u8]) -> bool {
+        self.tools.clone().is_some_and(|range| !is_empty_array(&body[range]))
+    }
+}
+
+fn wire(body: &[u8]) -> Result<Wire<'_>, Fault> {
+    // serde would fill the fields from a list, one by one.
+    if body.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|byte| *byte != b'{') {
+        serde_json::from_slice::<serde::de::IgnoredAny>(body).map_err(|error| Fault::InvalidJson(error.to_string()))?;
+        return Err(Fault::NoModel("it is not an object".into()));
+    }
+    serde_json::from_slice(body).map_err(|error| match error.classify() {
+        serde_json::error::Category::Data => Fault::NoModel(error.to_string()),
+        _ => Fault::InvalidJson(error.to_string()),
+    })
+}
+
+/// `[ ]`, `null` or anything else without an element.
+pub(crate) fn is_empty_array(value: &[u8]) -> bool {
+    value.first() != Some(&b'[') || value[1..].iter().all(|byte| byte.is_ascii_whitespace() || *byte == b']')
+}
+
+fn range(body: &[u8], value: &RawValue) -> Range<usize> {
+    let start = value.get().as_ptr().addr() - body.as_ptr().addr();
+    start..start + value.get().len()
+}
+
+fn user_id(metadata: &RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Metadata {
+        user_id: Option<String>,
+    }
+    serde_json::from_str::<Metadata>(metadata.get()).ok()?.user_id
+}
+
+/// A text, or an object with an `id`.
+fn conversation(value: &RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Conversation {
+        Id(String),
+        Object { id: String },
+    }
+    serde_json::from_str(value.get()).ok().map(|conversation| match conversation {
+        Conversation::Id(id) | Conversation::Object { id } => id,
+    })
+}

@@ -1,0 +1,204 @@
+//! One small vocabulary, three wire protocols. What the rest of the gateway knows of an answer is a [`Kind`] per event
+//! and what was [`Seen`] so far; the adapters know the bytes.
+
+mod chat;
+mod messages;
+mod responses;
+
+use crate::{fault::Fault, sse};
+use bytes::Bytes;
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::json;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// OpenAI Chat Completions.
+    Chat,
+    /// OpenAI Responses.
+    Responses,
+    /// Anthropic Messages.
+    Messages,
+}
+
+/// One event of an answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Event<'a> {
+    /// Its bytes, as they came.
+    pub raw: &'a [u8],
+    pub kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Keeps the connection alive, says nothing.
+    Alive,
+    /// The answer begins.
+    Begin,
+    /// The model says something.
+    Content,
+    /// The model begins to call a tool.
+    ToolCall,
+    /// The model is done; what follows closes the answer.
+    Finish,
+    /// The last event of a complete answer.
+    End,
+    /// The upstream reports an error, after which nothing comes.
+    Error,
+    Other,
+}
+
+/// Why the model stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finish {
+    Stop,
+    ToolCalls,
+    Length,
+    Other,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+}
+
+/// What was seen of an answer so far.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    pub finish: Option<Finish>,
+    /// The answer is complete, or the upstream said itself that it failed.
+    pub ended: bool,
+    /// It said so.
+    pub failed: bool,
+    pub usage: Option<Usage>,
+    /// Responses: the number of the last event, and whose answer it is.
+    pub(crate) sequence: Option<u64>,
+    pub(crate) response: Option<Box<responses::Head>>,
+}
+
+impl Protocol {
+    pub const ALL: [Protocol; 3] = [Protocol::Chat, Protocol::Responses, Protocol::Messages];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Chat => "chat",
+            Protocol::Responses => "responses",
+            Protocol::Messages => "messages",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|protocol| protocol.name() == name)
+    }
+
+    /// Where answers are generated.
+    pub fn path(self) -> &'static str {
+        match self {
+            Protocol::Chat => "/v1/chat/completions",
+            Protocol::Responses => "/v1/responses",
+            Protocol::Messages => "/v1/messages",
+        }
+    }
+
+    /// Looks at one frame of a stream.
+    pub fn read(self, frame: &[u8], seen: &mut Seen) -> Kind {
+        if sse::is_comment(frame) {
+            return Kind::Alive;
+        }
+        let kind = match self {
+            Protocol::Chat => chat::read(frame, seen),
+            Protocol::Responses => responses::read(frame, seen),
+            Protocol::Messages => messages::read(frame, seen),
+        };
+        seen.ended |= matches!(kind, Kind::End | Kind::Error);
+        seen.failed |= kind == Kind::Error;
+        kind
+    }
+
+    /// Looks at a whole answer.
+    pub fn read_whole(self, body: &[u8], seen: &mut Seen) {
+        match self {
+            Protocol::Chat => chat::whole(body, seen),
+            Protocol::Responses => responses::whole(body, seen),
+            Protocol::Messages => messages::whole(body, seen),
+        }
+    }
+
+    /// The protocol's own error, for an answer that has not begun.
+    pub fn error_body(self, fault: &Fault) -> Bytes {
+        let message = fault.to_string();
+        let body = match self {
+            Protocol::Chat | Protocol::Responses => {
+                json!({"error": {"message": message, "type": openai_type(fault), "param": null, "code": fault.code()}})
+            }
+            Protocol::Messages => {
+                json!({"type": "error", "error": {"type": anthropic_type(fault), "message": message}})
+            }
+        };
+        body.to_string().into()
+    }
+
+    /// The same for one that has; after it the stream ends.
+    pub fn error_event(self, fault: &Fault, seen: &Seen) -> Bytes {
+        match self {
+            Protocol::Responses => responses::error(fault, seen),
+            Protocol::Chat | Protocol::Messages => {
+                let event = (self == Protocol::Messages).then_some("error");
+                sse::frame(event, std::str::from_utf8(&self.error_body(fault)).unwrap_or("{}"))
+            }
+        }
+    }
+
+    /// Whether a stream that ended without a word was complete all the same.
+    pub fn is_complete(self, seen: &Seen) -> bool {
+        // Some servers of Chat leave out the closing `[DONE]`.
+        seen.ended || (self == Protocol::Chat && seen.finish.is_some())
+    }
+}
+
+fn openai_type(fault: &Fault) -> &'static str {
+    match fault.status() {
+        StatusCode::GATEWAY_TIMEOUT => "timeout_error",
+        status if status.is_client_error() => "invalid_request_error",
+        _ => "server_error",
+    }
+}
+
+fn anthropic_type(fault: &Fault) -> &'static str {
+    match fault.status() {
+        StatusCode::NOT_FOUND => "not_found_error",
+        StatusCode::PAYLOAD_TOO_LARGE => "request_too_large",
+        StatusCode::GATEWAY_TIMEOUT => "timeout_error",
+        status if status.is_client_error() => "invalid_request_error",
+        _ => "api_error",
+    }
+}
+
+/// Both vendors' counts: one name or the other, whichever is there.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+struct WireUsage {
+    #[serde(alias = "prompt_tokens")]
+    input_tokens: Option<u64>,
+    #[serde(alias = "completion_tokens")]
+    output_tokens: Option<u64>,
+}
+
+impl WireUsage {
+    /// Later figures are the whole so far; a figure left out is as before.
+    fn note(self, seen: &mut Seen) {
+        let usage = seen.usage.get_or_insert_default();
+        usage.input_tokens = self.input_tokens.unwrap_or(usage.input_tokens);
+        usage.output_tokens = self.output_tokens.unwrap_or(usage.output_tokens);
+    }
+}
+
+/// The name of an event: its own line, else the `type` its data begins with.
+fn event_name(frame: &[u8]) -> &[u8] {
+    if let Some(name) = sse::field(frame, b"event") {
+        return name;
+    }
+    let data = sse::field(frame, b"data").unwrap_or_default();
+    let rest = data.strip_prefix(br#"{"type":""#).or_else(|| data.strip_prefix(br#"{"type": ""#));
+    rest.and_then(|rest| rest.split(|byte| *byte == b'"').next()).unwrap_or_default()
+}

@@ -1,0 +1,113 @@
+//! Stages see the call, may add to it, change its events, and are told when it is over.
+
+mod support;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use reveille_gateway::{Draft, Event, Fault, Finish, Kind, Next, Protocol, Seen, Stage, Turn, Verdict, Visit};
+use serde_json::json;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use support::{World, next, request, text};
+
+#[derive(Clone, Default)]
+struct Diary(Arc<Mutex<Vec<String>>>);
+
+impl Diary {
+    fn note(&self, entry: impl Into<String>) {
+        self.0.lock().expect("unpoisoned").push(entry.into());
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().expect("unpoisoned"))
+    }
+}
+
+impl Stage for Diary {
+    fn enter(&self, turn: &Turn) -> Option<Box<dyn Visit>> {
+        self.note(format!("enter {} {}", turn.protocol.name(), turn.model));
+        Some(Box::new(Visitor(self.clone())))
+    }
+}
+
+struct Visitor(Diary);
+
+#[async_trait]
+impl Visit for Visitor {
+    async fn before_request(&mut self, draft: &mut Draft) -> Result<(), Fault> {
+        draft.append_tool(r#"{"type":"function","function":{"name":"clock"}}"#);
+        Ok(())
+    }
+
+    fn on_dispatch(&mut self) {
+        self.0.note("dispatch");
+    }
+
+    fn on_event(&mut self, event: &Event<'_>) -> Verdict {
+        let text = String::from_utf8_lossy(event.raw);
+        match event.kind {
+            Kind::ToolCall => self.0.note("tool call"),
+            Kind::Content if text.contains("secret") => return Verdict::Drop,
+            Kind::Content if text.contains("old") => return Verdict::Replace(Bytes::from(text.replace("old", "new"))),
+            _ => {}
+        }
+        Verdict::Pass
+    }
+
+    async fn on_finish(&mut self, seen: &Seen) -> Next {
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        self.0.note(format!("finish {:?}", seen.finish.expect("finished")));
+        Next::End
+    }
+}
+
+impl Drop for Visitor {
+    fn drop(&mut self) {
+        self.0.note("over");
+    }
+}
+
+fn world(diary: &Diary) -> World {
+    World::build(|_| {}, |gateway| gateway.stage(diary.clone()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stage_takes_part_in_a_stream() {
+    for protocol in Protocol::ALL {
+        let diary = Diary::default();
+        let world = world(&diary);
+        let script = json!({"steps": [{"text": "secret"}, {"text": "old"}, {"tool": {"name": "f", "arguments": {}}}]});
+        let mut answer = world.send(protocol, &script, true).await;
+        let mut body = String::new();
+        while let Some(piece) = next(&mut answer).await {
+            body += &piece;
+        }
+        drop(answer);
+        assert!(body.contains("new") && body.find("secret").is_none_or(|at| at > body.find("new").expect("there")));
+        let entered = format!("enter {} scripted", protocol.name());
+        assert_eq!(diary.take(), [&entered, "dispatch", "tool call", "finish ToolCalls", "over"]);
+        assert!(String::from_utf8_lossy(&world.log.requests()[0].body).contains("clock"));
+        assert_eq!(world.reports.outcomes(), ["complete"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn and_in_a_whole_answer() {
+    let diary = Diary::default();
+    let body = text(world(&diary).send(Protocol::Chat, &json!({"steps": [{"text": "hi"}]}), false).await).await;
+    assert!(body.contains("hi"));
+    assert_eq!(diary.take(), ["enter chat scripted", &format!("finish {:?}", Finish::Stop), "dispatch", "over"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_fails_before_is_not_dispatched() {
+    let diary = Diary::default();
+    let world = World::build(
+        |settings| settings.upstreams[0] = support::upstream("http://refused"),
+        |gateway| gateway.stage(diary.clone()),
+    );
+    assert_eq!(world.ask(request(Protocol::Chat, &json!({}), true)).await.0, 502);
+    assert_eq!(diary.take(), ["enter chat scripted", "over"]);
+}

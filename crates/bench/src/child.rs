@@ -23,6 +23,27 @@ impl Server {
         Self::start(command)
     }
 
+    /// The real binary as a gateway to this upstream.
+    pub fn gateway(dir: &Path, upstream: &str) -> anyhow::Result<Self> {
+        let file = dir.join("reveille.toml");
+        let protocols = "protocols = [\"chat\", \"responses\", \"messages\"]";
+        let entry = format!("[[gateway.upstream]]\nname = \"canned\"\nbase_url = \"http://{upstream}\"\n{protocols}\n");
+        std::fs::write(&file, entry)?;
+        let mut command = Command::new(beside("reveille")?);
+        command.arg("--config").arg(&file).args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(dir);
+        Self::start({
+            command.env("REVEILLE_LOG", "warn");
+            command
+        })
+    }
+
+    /// A part of this program.
+    pub fn part(arguments: &[&str]) -> anyhow::Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(arguments);
+        Self::start(command)
+    }
+
     pub fn baseline(kind: &str, dir: &Path) -> anyhow::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["serve", kind]).arg(dir);

@@ -7,8 +7,11 @@ mod baseline;
 mod burst;
 mod child;
 mod creates;
+mod gateway;
 mod idle;
+mod idle_timeout;
 mod lateness;
+mod llm;
 mod load;
 mod restart;
 mod scaling;
@@ -48,6 +51,13 @@ enum What {
     Agents,
     /// Cost per create and firing from 10 k to 5 M pending
     Scaling,
+    /// The gateway against direct calls and a bare pass-through
+    Gateway,
+    /// What an idle timeout costs per item
+    IdleTimeout,
+    /// A canned model provider, or the bare pass-through to one, run as children by `gateway`
+    #[command(hide = true)]
+    Llm { upstream: Option<String> },
     /// A baseline server, run as a child by `creates`
     #[command(hide = true)]
     Serve { kind: baseline::Kind, dir: PathBuf },
@@ -68,6 +78,10 @@ fn main() -> anyhow::Result<()> {
             What::Restart => restart::run(dir, pending).await,
             What::Agents => agents::run(dir).await,
             What::Scaling => scaling::run(dir).await,
+            What::Gateway => gateway::run(dir).await,
+            What::IdleTimeout => idle_timeout::run().await,
+            What::Llm { upstream: None } => llm::canned().await,
+            What::Llm { upstream: Some(upstream) } => llm::pass_through(upstream).await,
             What::All => {
                 creates::run(dir, pending).await?;
                 lateness::run(dir, pending).await?;
@@ -75,7 +89,9 @@ fn main() -> anyhow::Result<()> {
                 idle::run(dir, pending).await?;
                 restart::run(dir, pending).await?;
                 agents::run(dir).await?;
-                scaling::run(dir).await
+                scaling::run(dir).await?;
+                gateway::run(dir).await?;
+                idle_timeout::run().await
             }
         }
     })

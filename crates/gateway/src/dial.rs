@@ -31,6 +31,18 @@ pub trait Dial: Send + Sync {
 pub struct Net(HttpsConnector<HttpConnector>);
 
 impl Net {
+    /// Without TLS, for upstreams that need none: reading the system's roots takes a moment.
+    pub fn plain() -> Self {
+        let provider = rustls::crypto::ring::default_provider();
+        let config = rustls::ClientConfig::builder_with_provider(Arc::new(provider))
+            .with_safe_default_protocol_versions()
+            .expect("the provider knows the default versions")
+            .with_root_certificates(rustls::RootCertStore::empty())
+            .with_no_client_auth();
+        let tls = HttpsConnectorBuilder::new().with_tls_config(config);
+        Self(tls.https_or_http().enable_http1().enable_http2().wrap_connector(tcp()))
+    }
+
     /// Trusts what the system trusts.
     pub fn with_system_roots() -> io::Result<Self> {
         let provider = rustls::crypto::ring::default_provider();

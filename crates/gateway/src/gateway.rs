@@ -37,6 +37,7 @@ const WHOLE_BYTES_MAX: usize = 1024 * 1024;
 
 pub type Answer = Response<UnsyncBoxBody<Bytes, Fault>>;
 
+#[derive(Debug)]
 pub struct Settings {
     pub upstreams: Vec<Upstream>,
     /// The first that applies goes over the upstream's limits.

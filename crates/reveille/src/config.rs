@@ -1,7 +1,10 @@
 //! Configuration: defaults, then the file, then the environment, then flags. A key that is not known is an error, so
 //! that a misspelt one is not silently without effect.
 
+pub mod gateway;
+
 use crate::wake::{Rules, WakeRule};
+use gateway::GatewayConfig;
 use reveille_core::{Limits, Millis, duration};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{
@@ -70,15 +73,6 @@ pub struct LimitsConfig {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct GatewayConfig {
-    /// A reminder may be told this long before it is due.
-    pub due_window: Length,
-    /// Undelivered this long after it was due, a reminder is missed.
-    pub retention: Length,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
 pub struct StatsConfig {
     /// How often an agent would have asked instead of sleeping.
     pub poll_interval: Length,
@@ -129,13 +123,6 @@ impl Default for LimitsConfig {
     }
 }
 
-impl Default for GatewayConfig {
-    fn default() -> Self {
-        let limits = Limits::default();
-        Self { due_window: Length(limits.due_window), retention: Length(limits.reminder_retention) }
-    }
-}
-
 impl Default for StatsConfig {
     fn default() -> Self {
         Self { poll_interval: Length(Limits::default().poll_interval) }
@@ -182,6 +169,19 @@ const KEYS: &[(&str, Form)] = &[
     ("limits.max_duration", Form::Text),
     ("limits.text_chars", Form::Plain),
     ("limits.lease", Form::Text),
+    ("gateway.connect_timeout", Form::Text),
+    ("gateway.first_byte_timeout", Form::Text),
+    ("gateway.idle_timeout", Form::Text),
+    ("gateway.total_timeout", Form::Text),
+    ("gateway.total_timeout_stream", Form::Text),
+    ("gateway.idle_counts", Form::Text),
+    ("gateway.retries", Form::Plain),
+    ("gateway.max_body_bytes", Form::Plain),
+    ("gateway.max_event_bytes", Form::Plain),
+    ("gateway.tools", Form::List),
+    ("gateway.hold", Form::Plain),
+    ("gateway.max_hold", Form::Text),
+    ("gateway.max_hold_whole", Form::Text),
     ("gateway.due_window", Form::Text),
     ("gateway.retention", Form::Text),
     ("stats.poll_interval", Form::Text),
@@ -255,7 +255,7 @@ impl Config {
             let wrong = |(field, why)| ConfigError::Value { key: format!("wake.{name}{field}").into(), why };
             rule.check(name).map_err(wrong)?;
         }
-        Ok(())
+        self.gateway.settings().map(drop)
     }
 
     pub fn limits(&self) -> Limits {

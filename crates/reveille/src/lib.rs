@@ -4,6 +4,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod engine;
+pub mod gateway;
 pub mod http;
 pub mod mcp;
 pub mod metrics;

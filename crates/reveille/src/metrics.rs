@@ -15,6 +15,64 @@ pub struct ToolLabels {
     pub result: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct GatewayLabels {
+    pub protocol: &'static str,
+    pub upstream: String,
+    /// `complete`, `client_gone` or the code of an error.
+    pub outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct LimitLabels {
+    pub limit: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct TokenLabels {
+    pub upstream: String,
+    pub direction: &'static str,
+}
+
+/// Calls through the gateway.
+pub struct GatewayMetrics {
+    pub requests: Family<GatewayLabels, Counter>,
+    pub limits: Family<LimitLabels, Counter>,
+    pub tokens: Family<TokenLabels, Counter>,
+    pub chunks: Counter,
+    pub bytes: Counter,
+    pub first_byte: Histogram,
+}
+
+impl GatewayMetrics {
+    fn register(registry: &mut Registry) -> Self {
+        let seconds = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
+        let metrics = Self {
+            requests: Family::default(),
+            limits: Family::default(),
+            tokens: Family::default(),
+            chunks: Counter::default(),
+            bytes: Counter::default(),
+            first_byte: Histogram::new(seconds),
+        };
+        registry.register(
+            "gateway_requests",
+            "Model calls, by protocol, upstream and outcome",
+            metrics.requests.clone(),
+        );
+        registry.register("gateway_limits", "Calls that a limit ended", metrics.limits.clone());
+        registry.register("gateway_tokens", "Tokens that upstreams counted", metrics.tokens.clone());
+        registry.register("gateway_chunks", "Chunks that upstreams sent", metrics.chunks.clone());
+        registry.register("gateway_bytes", "Bytes that upstreams sent", metrics.bytes.clone());
+        registry.register(
+            "gateway_first_byte_seconds",
+            "Time to the first byte of an answer",
+            metrics.first_byte.clone(),
+        );
+        metrics
+    }
+}
+
 pub struct Metrics {
     registry: Registry,
     lateness: Histogram,
@@ -24,6 +82,7 @@ pub struct Metrics {
     pub tools: Family<ToolLabels, Counter>,
     pub standing_by: Gauge,
     pub event_followers: Gauge,
+    pub gateway: GatewayMetrics,
 }
 
 impl Default for Metrics {
@@ -38,6 +97,7 @@ impl Default for Metrics {
             tools: Family::default(),
             standing_by: Gauge::default(),
             event_followers: Gauge::default(),
+            gateway: GatewayMetrics::register(&mut registry),
             registry: Registry::default(),
         };
         registry.register("lateness_seconds", "Time from a deadline to its durable firing", metrics.lateness.clone());

@@ -5,6 +5,7 @@ use crate::{
     clock::Clock,
     config::Config,
     engine::{Engine, Settings},
+    gateway,
     http::{self, App, guard::AllowedHosts},
     mcp::StandbyLimits,
 };
@@ -51,8 +52,9 @@ impl Server {
         let settings = Settings { limits: config.limits(), retention: config.retention.0, wake, ..Settings::default() };
         let (stop_door, stop_engine, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         let engine = Engine::start(store, clock, settings, stop_engine.clone(), &tasks);
+        let gateway = Arc::new(gateway::open(&config.gateway, &engine)?);
         let (started_at, standby_limits) = (engine.now(), StandbyLimits::new(&config.mcp));
-        let app = App { engine: engine.clone(), stop: stop_door.clone(), started_at, standby_limits };
+        let app = App { engine: engine.clone(), stop: stop_door.clone(), started_at, standby_limits, gateway };
         let hosts = AllowedHosts::new(config.allowed_hosts.iter().cloned().chain([address.ip().to_string()]));
         let door = tokio::spawn(http::serve::serve(listener, http::router(app), hosts, stop_door.clone()));
         let address_file = config.address_file();

@@ -3,6 +3,7 @@
 
 pub(crate) mod body;
 mod events;
+mod gateway;
 pub mod guard;
 mod health;
 mod history;
@@ -25,6 +26,7 @@ use crate::{
 };
 use axum::Router;
 use reveille_core::Timestamp;
+use reveille_gateway::Gateway;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use utoipa::OpenApi;
@@ -39,6 +41,7 @@ pub struct App {
     pub started_at: Timestamp,
     /// How long calls over MCP may stand by.
     pub standby_limits: StandbyLimits,
+    pub gateway: Arc<Gateway>,
 }
 
 #[derive(OpenApi)]
@@ -88,6 +91,8 @@ pub fn router(app: App) -> Router {
     router
         .route("/mcp", mcp)
         .route("/openapi.json", axum::routing::get(health::openapi))
+        // The vendors' own APIs, described by the vendors.
+        .route("/v1/{*path}", axum::routing::any(gateway::relay))
         .fallback(problem::not_found)
         .method_not_allowed_fallback(problem::method_not_allowed)
         .with_state(app)

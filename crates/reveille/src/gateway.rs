@@ -1,0 +1,78 @@
+//! The gateway inside the server: its settings, and what is noted of each call. No content and no secrets.
+
+use crate::{
+    config::{ConfigError, gateway::GatewayConfig},
+    engine::Engine,
+    metrics::{GatewayLabels, LimitLabels, Metrics, TokenLabels},
+};
+use anyhow::Context;
+use reveille_gateway::{Gateway, Net, Observer, Outcome, Report, Upstream};
+use std::sync::Arc;
+
+pub fn open(config: &GatewayConfig, engine: &Arc<Engine>) -> anyhow::Result<Gateway> {
+    let settings = config.settings().map_err(|error: ConfigError| anyhow::anyhow!(error))?;
+    let net = match settings.upstreams.iter().any(is_secure) {
+        true => Net::with_system_roots().context("the system's certificates cannot be read")?,
+        false => Net::plain(),
+    };
+    Ok(Gateway::new(settings, Arc::new(net)).observe(Arc::new(Notes(engine.clone()))))
+}
+
+fn is_secure(upstream: &Upstream) -> bool {
+    upstream.base.scheme_str() == Some("https")
+}
+
+/// One log line and the metrics.
+struct Notes(Arc<Engine>);
+
+impl Observer for Notes {
+    fn finished(&self, report: &Report) {
+        count(&self.0.metrics, report);
+        let turn = &report.turn;
+        let ms = |duration: std::time::Duration| duration.as_millis() as u64;
+        let (input, output) = report.usage.map(|usage| (usage.input_tokens, usage.output_tokens)).unzip();
+        tracing::info!(
+            target: "reveille::gateway",
+            protocol = turn.protocol.name(),
+            model = %turn.model.escape_debug(),
+            upstream = turn.upstream,
+            stream = turn.stream,
+            session = turn.session.as_ref().map(|session| session.id.as_str()),
+            agent = turn.agent.as_deref(),
+            status = report.status.as_u16(),
+            outcome = report.outcome.name(),
+            limit = report.outcome.limit().map(|limit| limit.name()),
+            first_byte_ms = report.first_byte.map(ms),
+            took_ms = ms(report.took),
+            attempts = report.attempts,
+            chunks = report.chunks,
+            bytes = report.bytes,
+            input_tokens = input,
+            output_tokens = output,
+            "call"
+        );
+        if let Outcome::Failed(fault) = &report.outcome {
+            tracing::debug!(target: "reveille::gateway", %fault, "failed");
+        }
+    }
+}
+
+fn count(metrics: &Metrics, report: &Report) {
+    let (metrics, upstream) = (&metrics.gateway, &report.turn.upstream);
+    let outcome = report.outcome.name();
+    let labels = GatewayLabels { protocol: report.turn.protocol.name(), upstream: upstream.clone(), outcome };
+    metrics.requests.get_or_create(&labels).inc();
+    metrics.chunks.inc_by(report.chunks);
+    metrics.bytes.inc_by(report.bytes);
+    if let Some(limit) = report.outcome.limit() {
+        metrics.limits.get_or_create(&LimitLabels { limit: limit.name() }).inc();
+    }
+    if let Some(first_byte) = report.first_byte {
+        metrics.first_byte.observe(first_byte.as_secs_f64());
+    }
+    if let Some(usage) = report.usage {
+        for (direction, tokens) in [("input", usage.input_tokens), ("output", usage.output_tokens)] {
+            metrics.tokens.get_or_create(&TokenLabels { upstream: upstream.clone(), direction }).inc_by(tokens);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The official SDKs of the vendors, unmodified, through the gateway: same objects, same exceptions as directly.
+
+mod support;
+
+use scripted_upstream::Upstream;
+use serde_json::json;
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+use support::World;
+
+/// A virtual environment with the pinned SDKs, made once per set of requirements.
+fn python() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sdk");
+    let requirements = std::fs::read_to_string(here.join("requirements.txt")).unwrap();
+    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sdk-venv");
+    let (python, mark) = (home.join("bin/python"), home.join("installed.txt"));
+    if std::fs::read_to_string(&mark).is_ok_and(|installed| installed == requirements) {
+        return python;
+    }
+    let run = |command: &mut Command| {
+        let output =
+            command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; this test needs python3 with venv"));
+        assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&home));
+    run(Command::new(&python)
+        .args(["-m", "pip", "install", "--quiet", "--requirement"])
+        .arg(here.join("requirements.txt")));
+    std::fs::write(mark, requirements).unwrap();
+    python
+}
+
+#[tokio::test]
+async fn the_official_sdks_see_no_difference() {
+    let upstream = Upstream::new(&["scripted"]).listen("127.0.0.1:0").await.unwrap();
+    let (url, direct) = (upstream.url(), upstream.url());
+    let world = World::with(|config| {
+        let entry = json!({"name": "script", "base_url": url, "protocols": ["chat", "responses", "messages"]});
+        config.gateway.upstream = vec![serde_json::from_value(entry).unwrap()];
+        let short = json!({"models": ["short"], "idle_timeout": "300ms"});
+        config.gateway.limits = vec![serde_json::from_value(short).unwrap()];
+    })
+    .await;
+    let gateway = world.url.clone();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sdk/compare.py");
+    let compared =
+        tokio::task::spawn_blocking(move || Command::new(python()).arg(script).args([direct, gateway]).output());
+    let output = compared.await.unwrap().unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("61 of 61 the same"), "{said}");
+}

@@ -197,11 +197,14 @@ impl Gateway {
         let mut vigil = Vigil::whole(limits, began);
         match whole::read(&mut source, &mut vigil, &mut ledger, WHOLE_BYTES_MAX).await {
             Ok(Read::All(bytes)) => {
-                let mut seen = Seen::default();
                 if head.status.is_success() {
+                    let mut seen = Seen { begun: true, ended: true, ..Seen::default() };
                     ledger.report.turn.protocol.read_whole(&bytes, &mut seen);
                     ledger.report.usage = seen.usage;
                     visits.on_finish(&seen).await;
+                } else {
+                    // An error is not the answer the stages waited for.
+                    visits = Visits::default();
                 }
                 Response::from_parts(head, Whole::new(bytes, visits, ledger).boxed())
             }

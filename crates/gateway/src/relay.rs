@@ -190,7 +190,8 @@ impl<S: Body<Data = Bytes, Error: Display> + Unpin> Body for Relay<S> {
         let this = self.get_mut();
         loop {
             if let Some(bytes) = this.out.pop_front() {
-                if !std::mem::replace(&mut this.dispatched, true) {
+                // Keep-alives and errors of ours are not the answer.
+                if this.seen.begun && !std::mem::replace(&mut this.dispatched, true) {
                     this.visits.on_dispatch();
                 }
                 return Poll::Ready(Some(Ok(Frame::data(bytes))));

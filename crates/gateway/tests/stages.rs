@@ -102,12 +102,29 @@ async fn and_in_a_whole_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_fails_before_is_not_dispatched() {
-    let diary = Diary::default();
-    let world = World::build(
-        |settings| settings.upstreams[0] = support::upstream("http://refused"),
-        |gateway| gateway.stage(diary.clone()),
-    );
-    assert_eq!(world.ask(request(Protocol::Chat, &json!({}), true)).await.0, 502);
-    assert_eq!(diary.take(), ["enter chat scripted", "over"]);
+async fn what_fails_before_it_begins_is_not_dispatched() {
+    let refused =
+        |settings: &mut reveille_gateway::Settings| settings.upstreams[0] = support::upstream("http://refused");
+    for (script, refuses) in [
+        (json!({}), true),
+        (json!({"status": 500}), false),
+        (json!({"steps": ["stall"]}), false),
+        (json!({"steps": ["comment", "ping", "stall"]}), false),
+        (json!({"steps": ["cut"]}), false),
+    ] {
+        for protocol in Protocol::ALL {
+            let diary = Diary::default();
+            let world = World::build(
+                |settings| {
+                    if refuses {
+                        refused(settings)
+                    }
+                },
+                |gateway| gateway.stage(diary.clone()),
+            );
+            let (_, body) = world.ask(request(protocol, &script, true)).await;
+            assert!(body.contains("error"), "{body}");
+            assert_eq!(diary.take(), [&format!("enter {} scripted", protocol.name()), "over"], "{script}");
+        }
+    }
 }

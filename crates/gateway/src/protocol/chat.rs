@@ -31,7 +31,6 @@ finder!(FINISH, "\"finish_reason\":");
 finder!(USAGE, "\"usage\":");
 finder!(TOOL, "\"tool_calls\":");
 finder!(NAME, "\"name\":");
-finder!(ROLE, "\"role\":");
 finder!(ERROR, "\"error\":");
 
 pub fn read(frame: &[u8], seen: &mut Seen) -> Kind {
@@ -42,14 +41,10 @@ pub fn read(frame: &[u8], seen: &mut Seen) -> Kind {
     if has_value(data, &FINISH) || has_value(data, &USAGE) || has_value(data, &ERROR) {
         return closing(data, seen);
     }
-    match () {
-        () if TOOL.find(data).is_some() => match NAME.find(data) {
-            Some(_) => Kind::ToolCall,
-            None => Kind::Content,
-        },
-        // The first delta names the role and says nothing yet.
-        () if ROLE.find(data).is_some() => Kind::Begin,
-        () => Kind::Content,
+    match TOOL.find(data).and_then(|_| NAME.find(data)) {
+        Some(_) => Kind::ToolCall,
+        None if !seen.begun => Kind::Begin,
+        None => Kind::Content,
     }
 }
 

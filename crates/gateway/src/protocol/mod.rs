@@ -66,6 +66,8 @@ pub struct Usage {
 /// What was seen of an answer so far.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
+    /// Something of the answer came, not only keep-alives.
+    pub begun: bool,
     pub finish: Option<Finish>,
     /// The answer is complete, or the upstream said itself that it failed.
     pub ended: bool,
@@ -111,6 +113,7 @@ impl Protocol {
             Protocol::Responses => responses::read(frame, seen),
             Protocol::Messages => messages::read(frame, seen),
         };
+        seen.begun |= !matches!(kind, Kind::Alive | Kind::Error);
         seen.ended |= matches!(kind, Kind::End | Kind::Error);
         seen.failed |= kind == Kind::Error;
         kind

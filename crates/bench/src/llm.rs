@@ -62,7 +62,7 @@ async fn answer(mut stream: TcpStream) -> anyhow::Result<()> {
         for number in 0..CHUNKS {
             stream.write_all(chunk(number).as_bytes()).await?;
             if stalls {
-                buffer = Vec::new();
+                drop(buffer);
                 let _ = stream.read_u8().await;
                 return Ok(());
             }

@@ -1,12 +1,12 @@
 //! The one path of every call: read → route → stages → send → relay.
 
 use crate::{
+    answer::{Answer, error},
     dial::Dial,
     draft::Draft,
     fault::Fault,
-    headers,
+    headers, intake,
     limits::{Limit, Limits},
-    models::family,
     opaque::Opaque,
     outline::Outline,
     protocol::{Protocol, Seen},
@@ -19,23 +19,16 @@ use crate::{
     vigil::Vigil,
     whole::{self, Read, Whole},
 };
-use bytes::{Bytes, BytesMut};
-use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts, response};
+use bytes::Bytes;
+use http::{Method, Request, Response, header, request::Parts, response};
 use http_body::Body;
-use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use idle_timeout::{BodyError, IdleBody};
-use std::{collections::VecDeque, pin::pin, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// A client that sends half a body must not hold its place for ever.
-const BODY_IDLE: Duration = Duration::from_secs(30);
-/// What is set aside before a body's bytes have come, whatever its head promises.
-const BODY_RESERVE_MAX: usize = 1024 * 1024;
 /// Whole answers up to this are held until they are whole; larger ones pass through.
 const WHOLE_BYTES_MAX: usize = 1024 * 1024;
-
-pub type Answer = Response<UnsyncBoxBody<Bytes, Fault>>;
 
 #[derive(Debug)]
 pub struct Settings {
@@ -64,7 +57,7 @@ impl Default for Settings {
 
 pub struct Gateway {
     pub(crate) routes: Vec<Route>,
-    settings: Settings,
+    pub(crate) settings: Settings,
     stages: Vec<Box<dyn Stage>>,
     observer: Option<Arc<dyn Observer>>,
 }
@@ -111,13 +104,12 @@ impl Gateway {
         };
         let mut ledger = Ledger::new(turn, began, self.observer.clone());
         match self.try_generate(parts, body, began, &mut ledger).await {
-            Ok(Begun { route, response, limits, visits }) => {
-                ledger.report.status = response.status();
-                let (mut head, source) = response.into_parts();
-                headers::to_client(&mut head.headers);
-                match ledger.report.turn.stream && headers::is_event_stream(&head.headers) {
-                    true => self.stream(head, source, &limits, began, visits, ledger),
-                    false => self.whole(head, source, route, &limits, began, visits, ledger).await,
+            Ok(mut begun) => {
+                ledger.report.status = begun.head.status;
+                headers::to_client(&mut begun.head.headers);
+                match ledger.report.turn.stream && headers::is_event_stream(&begun.head.headers) {
+                    true => self.stream(begun, ledger),
+                    false => self.whole(begun, ledger).await,
                 }
             }
             Err(fault) => refuse(fault, ledger),
@@ -130,8 +122,8 @@ impl Gateway {
         body: B,
         began: Instant,
         ledger: &mut Ledger,
-    ) -> Result<Begun<'_>, Fault> {
-        let body = self.read(&parts, body).await?;
+    ) -> Result<Begun, Fault> {
+        let body = intake::read(&parts.headers, body, self.settings.body_bytes_max).await?;
         let turn = &mut ledger.report.turn;
         let protocol = turn.protocol;
         if let Some(encoding) = text(&parts, "content-encoding").filter(|encoding| encoding != "identity") {
@@ -157,24 +149,18 @@ impl Gateway {
         let call = Call { protocol, method: parts.method, uri: uri(route, path)?, headers, body: draft.body() };
         let deadline = deadline(&limits, ledger.report.turn.stream, began);
         let response = route.send(call, deadline, self.settings.retries, &mut ledger.report.attempts).await?;
-        Ok(Begun { route, response, limits, visits })
+        let (head, source) = response.into_parts();
+        Ok(Begun { head, source, limits, visits, began })
     }
 
-    fn stream(
-        &self,
-        mut head: response::Parts,
-        source: Incoming,
-        limits: &Limits,
-        began: Instant,
-        visits: Visits,
-        ledger: Ledger,
-    ) -> Answer {
+    fn stream(&self, begun: Begun, ledger: Ledger) -> Answer {
+        let Begun { mut head, source, limits, visits, began } = begun;
         // The relay may have to add an error.
         head.headers.remove(header::CONTENT_LENGTH);
         let relay = Relay::new(relay::Parts {
             protocol: ledger.report.turn.protocol,
             source,
-            vigil: Vigil::stream(limits, began),
+            vigil: Vigil::stream(&limits, began),
             idle_counts: limits.idle_counts,
             visits,
             event_bytes_max: self.settings.event_bytes_max,
@@ -183,18 +169,9 @@ impl Gateway {
         Response::from_parts(head, relay.boxed_unsync())
     }
 
-    #[allow(clippy::too_many_arguments, reason = "the parts of one answer")]
-    async fn whole(
-        &self,
-        head: response::Parts,
-        mut source: Incoming,
-        route: &Route,
-        limits: &Limits,
-        began: Instant,
-        mut visits: Visits,
-        mut ledger: Ledger,
-    ) -> Answer {
-        let mut vigil = Vigil::whole(limits, began);
+    async fn whole(&self, begun: Begun, mut ledger: Ledger) -> Answer {
+        let Begun { head, mut source, limits, mut visits, began } = begun;
+        let mut vigil = Vigil::whole(&limits, began);
         match whole::read(&mut source, &mut vigil, &mut ledger, WHOLE_BYTES_MAX).await {
             Ok(Read::All(bytes)) => {
                 if head.status.is_success() {
@@ -206,56 +183,16 @@ impl Gateway {
                     // An error is not the answer the stages waited for.
                     visits = Visits::default();
                 }
-                Response::from_parts(head, Whole::new(bytes, visits, ledger).boxed())
+                Response::from_parts(head, Whole::new(bytes, visits, ledger).boxed_unsync())
             }
             Ok(Read::Part(begun)) => {
                 visits.on_dispatch();
-                let upstream = route.upstream.name.clone();
+                let upstream = ledger.report.turn.upstream.clone();
                 let opaque = Opaque { begun, source, vigil, ledger: Some(ledger), upstream, over: false };
                 Response::from_parts(head, opaque.boxed_unsync())
             }
             Err(fault) => refuse(fault, ledger),
         }
-    }
-
-    /// Any other path of these APIs, unread, to the upstream that serves its kind.
-    async fn pass<B: Body<Data = Bytes>>(&self, parts: Parts, body: B) -> Answer {
-        let path = parts.uri.path();
-        let protocol = match path {
-            _ if path.starts_with(Protocol::Messages.path()) => Protocol::Messages,
-            _ if path.starts_with(Protocol::Responses.path()) => Protocol::Responses,
-            _ => family(&parts.headers),
-        };
-        match self.try_pass(protocol, parts, body).await {
-            Ok(answer) => answer,
-            Err(fault) => error(protocol, &fault),
-        }
-    }
-
-    async fn try_pass<B: Body<Data = Bytes>>(
-        &self,
-        protocol: Protocol,
-        parts: Parts,
-        body: B,
-    ) -> Result<Answer, Fault> {
-        let body = self.read(&parts, body).await?;
-        let in_path = || parts.uri.path().strip_prefix("/v1/models/").map(str::to_owned);
-        let model = in_path().or_else(|| Outline::model_of(&body));
-        let route = match model {
-            Some(model) => self.routes.iter().find(|route| in_family(route, protocol) && route.upstream.knows(&model)),
-            None => self.routes.iter().find(|route| in_family(route, protocol)),
-        };
-        let route = route.ok_or_else(|| Fault::NoUpstream(parts.uri.path().to_owned()))?;
-        let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
-        let limits = route.upstream.limits;
-        let call = Call { protocol, method: parts.method, uri: uri(route, path)?, headers: parts.headers, body };
-        let deadline = deadline(&limits, false, Instant::now());
-        let response = route.send(call, deadline, self.settings.retries, &mut 0).await?;
-        let (mut head, source) = response.into_parts();
-        headers::to_client(&mut head.headers);
-        let (vigil, upstream) = (Vigil::silence(&limits), route.upstream.name.clone());
-        let opaque = Opaque { begun: VecDeque::new(), source, vigil, ledger: None, upstream, over: false };
-        Ok(Response::from_parts(head, opaque.boxed_unsync()))
     }
 
     fn route(&self, protocol: Protocol, model: &str) -> Result<&Route, Fault> {
@@ -279,58 +216,19 @@ impl Gateway {
         }
         limits
     }
-
-    /// The request's body, within its bound.
-    async fn read<B: Body<Data = Bytes>>(&self, parts: &Parts, body: B) -> Result<Bytes, Fault> {
-        let max = self.settings.body_bytes_max;
-        let length = text(parts, "content-length").and_then(|length| length.parse::<usize>().ok()).unwrap_or(0);
-        if length > max {
-            return Err(Fault::BodyTooLarge(max));
-        }
-        let mut body = pin!(IdleBody::new(body, BODY_IDLE));
-        let mut read = BytesMut::new();
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| match error {
-                BodyError::Idle(idle) => Fault::BodySlow(idle.limit),
-                BodyError::Source(_) => Fault::BodyBroken,
-            })?;
-            let Ok(data) = frame.into_data() else { continue };
-            if read.len() + data.len() > max {
-                return Err(Fault::BodyTooLarge(max));
-            }
-            if read.is_empty() && data.len() >= length {
-                // Most bodies come in one piece and need no copy.
-                match body.is_end_stream() {
-                    true => return Ok(data),
-                    false => read.reserve(data.len()),
-                }
-            }
-            read.reserve(length.saturating_sub(read.len()).min(BODY_RESERVE_MAX).max(data.len()));
-            read.extend_from_slice(&data);
-        }
-        Ok(read.freeze())
-    }
 }
 
 /// An answer that has begun.
-struct Begun<'a> {
-    route: &'a Route,
-    response: Response<Incoming>,
+struct Begun {
+    head: response::Parts,
+    source: Incoming,
     limits: Limits,
     visits: Visits,
-}
-
-fn in_family(route: &Route, protocol: Protocol) -> bool {
-    let serves = |protocol| route.upstream.protocols.contains(&protocol);
-    match protocol {
-        Protocol::Messages => serves(Protocol::Messages),
-        // One vendor's two APIs share everything else.
-        Protocol::Chat | Protocol::Responses => serves(Protocol::Chat) || serves(Protocol::Responses),
-    }
+    began: Instant,
 }
 
 /// Until when the head of the answer must be there.
-fn deadline(limits: &Limits, stream: bool, began: Instant) -> Deadline {
+pub(crate) fn deadline(limits: &Limits, stream: bool, began: Instant) -> Deadline {
     let ends = |limit, after: Option<Duration>| Some((began.checked_add(after?)?, limit, after?));
     match stream {
         true => [ends(Limit::FirstByte, limits.first_byte), ends(Limit::Total, limits.total_stream)]
@@ -341,7 +239,7 @@ fn deadline(limits: &Limits, stream: bool, began: Instant) -> Deadline {
     }
 }
 
-fn uri(route: &Route, path: &str) -> Result<http::Uri, Fault> {
+pub(crate) fn uri(route: &Route, path: &str) -> Result<http::Uri, Fault> {
     route.upstream.uri(path).map_err(|error| Fault::Refused(error.to_string()))
 }
 
@@ -353,22 +251,5 @@ fn refuse(fault: Fault, mut ledger: Ledger) -> Answer {
     ledger.report.status = fault.status();
     let answer = error(ledger.report.turn.protocol, &fault);
     ledger.end(Outcome::Failed(fault));
-    answer
-}
-
-/// A fault as the answer.
-pub(crate) fn error(protocol: Protocol, fault: &Fault) -> Answer {
-    let mut answer = answer(protocol.error_body(fault));
-    *answer.status_mut() = fault.status();
-    if fault.status() == StatusCode::PAYLOAD_TOO_LARGE || fault.status() == StatusCode::REQUEST_TIMEOUT {
-        // The rest of the body is not read.
-        answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-    }
-    answer
-}
-
-pub(crate) fn answer(body: Bytes) -> Answer {
-    let mut answer = Response::new(http_body_util::Full::new(body).map_err(|never| match never {}).boxed_unsync());
-    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     answer
 }

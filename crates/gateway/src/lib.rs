@@ -7,15 +7,18 @@
 //! Everything runs inside the future and the body that the server polls, so a client that leaves drops, and thereby
 //! cancels, all of it. Nothing here knows of storage or timers: those come in as [`Stage`]s.
 
+mod answer;
 mod dial;
 mod draft;
 mod fault;
 mod gateway;
 mod headers;
+mod intake;
 mod limits;
 mod models;
 mod opaque;
 mod outline;
+mod pass;
 mod protocol;
 mod relay;
 mod report;
@@ -27,10 +30,11 @@ mod upstream;
 mod vigil;
 mod whole;
 
+pub use answer::Answer;
 pub use dial::{Dial, Link, Net};
 pub use draft::Draft;
 pub use fault::Fault;
-pub use gateway::{Answer, Gateway, Settings};
+pub use gateway::{Gateway, Settings};
 pub use limits::{IdleCounts, Limit, Limits};
 pub use outline::Outline;
 pub use protocol::{Event, Finish, Kind, Protocol, Seen, Usage};

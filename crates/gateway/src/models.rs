@@ -1,8 +1,9 @@
 //! `GET /v1/models`: the lists of all upstreams as one, each entry as its upstream wrote it.
 
 use crate::{
+    answer::{Answer, answer, error},
     fault::Fault,
-    gateway::{Answer, Gateway, answer, error},
+    gateway::Gateway,
     protocol::Protocol,
     send::{Call, Route},
 };

@@ -9,7 +9,6 @@ use crate::{
 };
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::BodyExt;
 use std::{
     collections::VecDeque,
     fmt::Display,
@@ -81,10 +80,6 @@ impl Whole {
             ledger.end(Outcome::Complete);
         }
         Self { bytes: Some(bytes), visits, ledger }
-    }
-
-    pub fn boxed(self) -> http_body_util::combinators::UnsyncBoxBody<Bytes, Fault> {
-        self.boxed_unsync()
     }
 }
 

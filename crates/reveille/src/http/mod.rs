@@ -10,6 +10,7 @@ mod history;
 mod inbox;
 mod presence;
 pub(crate) mod problem;
+mod prompt;
 pub(crate) mod receipt;
 mod reminders;
 pub mod serve;

@@ -21,6 +21,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 /// Idle connections are let go before most servers do it themselves.
 const POOL_IDLE: Duration = Duration::from_secs(50);
+/// What one read from an HTTP/1 upstream takes at most. Every open stream has such a buffer.
+const READ_BYTES: usize = 4 * 1024;
 /// The first wait before another try; doubles.
 const BACKOFF: Duration = Duration::from_millis(300);
 /// An upstream that asks for more patience than this gets its answer passed on instead.
@@ -54,6 +56,7 @@ impl Route {
             .timer(TokioTimer::new())
             .pool_idle_timeout(POOL_IDLE)
             .http2_keep_alive_interval(HTTP2_PING)
+            .http1_read_buf_exact_size(READ_BYTES)
             .build(connector);
         Self { upstream, client }
     }

@@ -1,5 +1,7 @@
 //! The gateway as a client meets it: over real sockets, inside the server.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 mod support;
 
 use reveille::config::gateway::UpstreamConfig;

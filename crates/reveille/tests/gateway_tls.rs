@@ -1,5 +1,7 @@
 //! Upstreams behind TLS, trusted by the system's roots, over HTTP/2 and HTTP/1.1; and what the log says of a call.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 mod support;
 
 use hyper::{Request, Response, body::Incoming, service::service_fn};

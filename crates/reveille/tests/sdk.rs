@@ -1,5 +1,7 @@
 //! The official SDKs of the vendors, unmodified, through the gateway: same objects, same exceptions as directly.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 mod support;
 
 use scripted_upstream::Upstream;

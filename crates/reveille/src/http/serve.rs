@@ -57,7 +57,8 @@ pub async fn serve(listener: TcpListener, router: Router, hosts: AllowedHosts, s
                 }
             },
         };
-        let connection = graceful.watch(connection(stream, router.clone(), hosts.clone()));
+        // Boxed, because a future that is moved into another takes its room twice.
+        let connection = Box::pin(graceful.watch(connection(stream, router.clone(), hosts.clone())));
         tokio::spawn(async move {
             // A broken connection is the client's affair; what it interrupted has cleaned up after itself.
             let _ = prompt(connection).await;

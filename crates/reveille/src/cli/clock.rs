@@ -98,7 +98,7 @@ pub async fn run(common: &Common, client: &Client, args: ClockArgs) -> Done {
 
 /// Looking takes no messages, so it does not go by way of the agent's tool.
 async fn list(common: &Common, client: &Client, session: &str) -> Done {
-    let page = client.get("/api/reminders", &[("session", &session)]).await?;
+    let page = client.get("/api/reminders", &[("session", session)]).await?;
     if common.json {
         show::line(&page.to_string());
         return Ok(ExitCode::SUCCESS);

@@ -1,5 +1,6 @@
 //! The binary's parts, as a library: tests, benchmarks and the simulator run the same code as production.
 
+mod address;
 pub mod cli;
 pub mod clock;
 pub mod config;

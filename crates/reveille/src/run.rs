@@ -2,11 +2,12 @@
 //! server as production, with a clock of their own.
 
 use crate::{
+    address::Address,
     clock::Clock,
     config::Config,
     engine::{Engine, Settings},
     gateway,
-    http::{self, App, guard::AllowedHosts},
+    http::{self, App, guard::Guard},
     mcp::StandbyLimits,
 };
 use anyhow::Context;
@@ -55,11 +56,11 @@ impl Server {
         let gateway = Arc::new(gateway::open(&config.gateway, &engine)?);
         let (started_at, standby_limits) = (engine.now(), StandbyLimits::new(&config.mcp));
         let app = App { engine: engine.clone(), stop: stop_door.clone(), started_at, standby_limits, gateway };
-        let hosts = AllowedHosts::new(config.allowed_hosts.iter().cloned().chain([address.ip().to_string()]));
-        let door = tokio::spawn(http::serve::serve(listener, http::router(app), hosts, stop_door.clone()));
-        let address_file = config.address_file();
-        fs::write(&address_file, format!("http://{address}\n"))
-            .with_context(|| format!("cannot write {}", address_file.display()))?;
+        let (announced, address_file) = (Address::new(address), config.address_file());
+        let hosts = config.allowed_hosts.iter().cloned().chain([address.ip().to_string()]);
+        let guard = Guard::new(hosts, announced.server.clone());
+        let door = tokio::spawn(http::serve::serve(listener, http::router(app), guard, stop_door.clone()));
+        announced.write(&address_file).with_context(|| format!("cannot write {}", address_file.display()))?;
         Ok(Self { address, engine, address_file, stop_door, door, stop_engine, tasks })
     }
 

@@ -21,7 +21,7 @@ use std::{
 };
 use support::{
     mcp::{Agent, ERAS, Era, good},
-    process::Home,
+    process::{self, Home},
     *,
 };
 use tokio::{net::TcpListener, task::JoinHandle};
@@ -49,7 +49,7 @@ impl Place {
     }
 
     fn url(&self) -> String {
-        fs::read_to_string(self.0.data().join("address")).unwrap().trim().to_owned()
+        fs::read_to_string(self.0.data().join("address")).unwrap().lines().next().unwrap().to_owned()
     }
 
     /// Until the daemon of this moment has so many calls standing by.
@@ -270,4 +270,34 @@ async fn an_open_client_is_not_woken_by_a_command() {
     within("it is gone and woken", async { while !get("/api/history?session=agent").await.contains("wake.ended") {} })
         .await;
     place.kill();
+}
+
+/// The address of a killed server, where another one listens by now: nobody speaks to the wrong one.
+#[tokio::test]
+async fn an_address_that_is_anothers_by_now_is_not_spoken_to() {
+    let place = Place::new("");
+    let killed = place.0.serve().await;
+    let address = killed.url.trim_start_matches("http://").to_owned();
+    killed.kill().await;
+    let other = Home::default();
+    let _other = process::Daemon::start(other.command(&["serve", "--listen", &address])).await;
+    let other_timers = async || list(&other.run(&["ls", "--json", "--all"]).await.json()["timers"]).len();
+    let said = place.0.run(&["timer", "1h", "--mission", "m"]).await;
+    assert_eq!(said.code, Some(3), "{said:?}");
+    assert!(said.err.contains("no server runs on this data directory"), "{said:?}");
+    let said = place.0.run(&["hook", "claude-code", "stop", "--session", "agent", "--verbose"]).await;
+    assert_eq!((said.code, said.out.as_str()), (Some(0), ""), "{said:?}");
+    assert!(said.err.contains("no server runs on this data directory"), "{said:?}");
+    let agent = place.agent(Era::Modern).await;
+    agent.done("timer", json!({"total_duration": 1000, "mission": "m"})).await;
+    assert_eq!(place.daemons().len(), 1, "its own");
+    assert_ne!(place.url(), format!("http://{address}"));
+    assert_eq!(other_timers().await, 0);
+    // Old versions wrote no more than where they were.
+    let before = Home::default();
+    fs::create_dir_all(before.data()).unwrap();
+    fs::write(before.data().join("address"), format!("http://{address}\n")).unwrap();
+    let said = before.run(&["timer", "1h", "--mission", "m"]).await;
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(other_timers().await, 1);
 }

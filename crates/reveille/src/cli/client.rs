@@ -1,22 +1,28 @@
 //! Speaking to a running server.
 
 use super::Failure;
-use crate::config::Config;
+use crate::{
+    address::{Address, SERVER_HEADER},
+    config::Config,
+};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde_json::Value;
-use std::fs;
 
 pub struct Client {
     http: reqwest::Client,
-    url: String,
+    address: Address,
     kind: Option<&'static str>,
 }
 
 impl Client {
     pub fn new(url: &str) -> Result<Self, Failure> {
+        Self::to(Address::at(url))
+    }
+
+    fn to(address: Address) -> Result<Self, Failure> {
         // The server is on this machine or named on purpose: a proxy from the environment is not meant for it.
         let http = reqwest::Client::builder().no_proxy().build()?;
-        Ok(Self { http, url: url.trim_end_matches('/').to_owned(), kind: None })
+        Ok(Self { http, address, kind: None })
     }
 
     /// Calls in the name of this kind of program.
@@ -26,11 +32,8 @@ impl Client {
 
     /// The server that runs on the configured data directory, else the one on the configured address.
     pub fn of(config: &Config) -> Result<Self, Failure> {
-        let running = fs::read_to_string(config.address_file());
-        match running {
-            Ok(url) if !url.trim().is_empty() => Self::new(url.trim()),
-            _ => Self::new(&format!("http://{}", config.listen)),
-        }
+        let running = Address::read(&config.address_file());
+        Self::to(running.unwrap_or_else(|| Address::at(&format!("http://{}", config.listen))))
     }
 
     pub async fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<Value, Failure> {
@@ -42,7 +45,10 @@ impl Client {
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        let request = self.http.request(method, format!("{}{path}", self.url));
+        let mut request = self.http.request(method, format!("{}{path}", self.address.url));
+        if let Some(server) = &self.address.server {
+            request = request.header(SERVER_HEADER, server);
+        }
         match self.kind {
             Some(kind) => request.header("x-reveille-client", kind),
             None => request,
@@ -52,15 +58,26 @@ impl Client {
     /// An answer that goes on.
     pub async fn stream(&self, path: &str, query: &[(&str, &str)]) -> Result<Response, Failure> {
         let request = self.request(Method::GET, path).query(query);
-        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        let response = self.send(request).await?;
         response.error_for_status().map_err(|error| self.unreachable(&error))
     }
 
-    async fn answer(&self, request: RequestBuilder) -> Result<Value, Failure> {
+    async fn send(&self, request: RequestBuilder) -> Result<Response, Failure> {
         let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        match response.status() {
+            StatusCode::MISDIRECTED_REQUEST => Err(Failure::NoServer(format!(
+                "no server runs on this data directory; the one at {} is another's. Start one with `reveille`",
+                self.address.url
+            ))),
+            _ => Ok(response),
+        }
+    }
+
+    async fn answer(&self, request: RequestBuilder) -> Result<Value, Failure> {
+        let response = self.send(request).await?;
         let status = response.status();
         let body: Value = response.json().await.map_err(|error| {
-            Failure::Refused(format!("{} answered {status} with something that is not JSON: {error}", self.url))
+            Failure::Refused(format!("{} answered {status} with something that is not JSON: {error}", self.address.url))
         })?;
         if status == StatusCode::OK {
             return Ok(body);
@@ -74,10 +91,10 @@ impl Client {
         if error.is_connect() {
             return Failure::NoServer(format!(
                 "no server answers at {}. Start one with `reveille`, or name another with --url",
-                self.url
+                self.address.url
             ));
         }
-        Failure::Refused(format!("the connection to {} broke off: {error}", self.url))
+        Failure::Refused(format!("the connection to {} broke off: {error}", self.address.url))
     }
 }
 

@@ -2,7 +2,7 @@
 //! end for streams: a client that sends half a header must not hold a place for ever.
 
 use super::{
-    guard::{self, AllowedHosts},
+    guard::Guard,
     prompt::prompt,
     receipt::{Flushing, Receipts},
 };
@@ -33,8 +33,8 @@ const NEAREST_TIMER: Duration = Duration::from_secs(5);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves until `stop` is cancelled and open requests are answered.
-pub async fn serve(listener: TcpListener, router: Router, hosts: AllowedHosts, stop: CancellationToken) {
-    let hosts = Arc::new(hosts);
+pub async fn serve(listener: TcpListener, router: Router, guard: Guard, stop: CancellationToken) {
+    let guard = Arc::new(guard);
     let graceful = GracefulShutdown::new();
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let nearest = tokio::spawn(async {
@@ -58,7 +58,7 @@ pub async fn serve(listener: TcpListener, router: Router, hosts: AllowedHosts, s
             },
         };
         // Boxed, because a future that is moved into another takes its room twice.
-        let connection = Box::pin(graceful.watch(connection(stream, router.clone(), hosts.clone())));
+        let connection = Box::pin(graceful.watch(connection(stream, router.clone(), guard.clone())));
         tokio::spawn(async move {
             // A broken connection is the client's affair; what it interrupted has cleaned up after itself.
             let _ = prompt(connection).await;
@@ -72,12 +72,12 @@ pub async fn serve(listener: TcpListener, router: Router, hosts: AllowedHosts, s
     }
 }
 
-fn connection(stream: TcpStream, router: Router, hosts: Arc<AllowedHosts>) -> impl GracefulConnection {
+fn connection(stream: TcpStream, router: Router, guard: Arc<Guard>) -> impl GracefulConnection {
     let _ = stream.set_nodelay(true);
     let receipts = Receipts::default();
     let io = Flushing::new(TokioIo::new(stream), receipts.clone());
     let service = service_fn(move |mut request: Request<Incoming>| {
-        let (mut router, refused) = (router.clone(), guard::check(&hosts, &request).err());
+        let (mut router, refused) = (router.clone(), guard.check(&request).err());
         request.extensions_mut().insert(receipts.clone());
         async move {
             match refused {

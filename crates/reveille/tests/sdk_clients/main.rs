@@ -89,7 +89,7 @@ impl Place {
     async fn get(&self, path: &str) -> Value {
         let url = match &self.server {
             Some(server) => server.url.clone(),
-            None => fs::read_to_string(self.home.data().join("address")).unwrap().trim().to_owned(),
+            None => fs::read_to_string(self.home.data().join("address")).unwrap().lines().next().unwrap().to_owned(),
         };
         support::client().get(format!("{url}{path}")).send().await.unwrap().json().await.unwrap()
     }

@@ -8,7 +8,7 @@ use reveille::{
     clock::ManualClock,
     config::McpConfig,
     engine::{Engine, Settings},
-    http::{self, App, guard::AllowedHosts},
+    http::{self, App, guard::Guard},
     mcp::StandbyLimits,
 };
 use reveille_core::{Batch, ItemId, Needs, Session, SessionId, Timestamp, command::State};
@@ -143,7 +143,7 @@ impl Site {
         let app = App { engine: engine.clone(), stop: stop.clone(), started_at: engine.now(), standby_limits, gateway };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        tokio::spawn(http::serve::serve(listener, http::router(app.clone()), AllowedHosts::default(), stop));
+        tokio::spawn(http::serve::serve(listener, http::router(app.clone()), Guard::default(), stop));
         Self { disk, clock, app, engine, url, http: client(), _data: data }
     }
 

@@ -5,11 +5,12 @@ use super::{
     attempt::ToolRequest,
 };
 use crate::{
+    address::{Address, SERVER_HEADER},
     cli::client::segment,
     config::Config,
     http::tools::{CLIENT_HEADER, RECEIPT_EXPLICIT, RECEIPT_HEADER, STANDBY_MAX_HEADER, TASK_HEADER},
 };
-use reqwest::{RequestBuilder, StatusCode};
+use reqwest::{Method, RequestBuilder, StatusCode};
 use reveille_core::SessionId;
 use serde_json::{Value, json};
 use std::{
@@ -40,7 +41,7 @@ pub struct Daemon {
 
 enum Place {
     /// Named by the user; not ours to start.
-    At(String),
+    At(Address),
     Local {
         data_dir: PathBuf,
         address_file: PathBuf,
@@ -58,7 +59,7 @@ pub enum Lost {
 
 impl Daemon {
     pub fn at(url: &str) -> anyhow::Result<Self> {
-        Self::new(Place::At(url.trim_end_matches('/').to_owned()))
+        Self::new(Place::At(Address::at(url)))
     }
 
     /// The one that keeps the configured data directory, whatever its port.
@@ -77,23 +78,25 @@ impl Daemon {
         Ok(Self { http, place, starting: Mutex::new(()) })
     }
 
-    fn url(&self) -> Option<String> {
-        match &self.place {
-            Place::At(url) => Some(url.clone()),
-            Place::Local { address_file, .. } => {
-                let address = fs::read_to_string(address_file).ok()?;
-                Some(address.trim().to_owned()).filter(|url| !url.is_empty())
-            }
-        }
+    /// `None`: there is no daemon to ask.
+    fn request(&self, method: Method, path: &str) -> Option<RequestBuilder> {
+        let address = match &self.place {
+            Place::At(address) => address.clone(),
+            Place::Local { address_file, .. } => Address::read(address_file)?,
+        };
+        let request = self.http.request(method, format!("{}{path}", address.url));
+        Some(match address.server {
+            Some(server) => request.header(SERVER_HEADER, server),
+            None => request,
+        })
     }
 
     /// The outer error: no answer. The inner one: a refusal.
     pub async fn send(&self, request: ToolRequest) -> Result<Result<Value, Refusal>, Lost> {
-        let url = self.url().ok_or(Lost::BeforeSending)?;
-        let path = format!("{url}/api/sessions/{}/tools/{}", segment(&request.session), request.tool);
+        let path = format!("/api/sessions/{}/tools/{}", segment(&request.session), request.tool);
         let mut post = self
-            .http
-            .post(path)
+            .request(Method::POST, &path)
+            .ok_or(Lost::BeforeSending)?
             .header(RECEIPT_HEADER, RECEIPT_EXPLICIT)
             .header(STANDBY_MAX_HEADER, request.standby_max.to_string())
             .json(&request.arguments);
@@ -115,11 +118,11 @@ impl Daemon {
         id: &str,
         ask: TaskAsk,
     ) -> Result<Result<Value, Refusal>, Lost> {
-        let url = format!("{}/api/tasks/{}", self.url().ok_or(Lost::BeforeSending)?, segment(id));
-        let request = match ask {
-            TaskAsk::Read => self.http.get(url),
-            TaskAsk::Cancel => self.http.delete(url),
+        let method = match ask {
+            TaskAsk::Read => Method::GET,
+            TaskAsk::Cancel => Method::DELETE,
         };
+        let request = self.request(method, &format!("/api/tasks/{}", segment(id))).ok_or(Lost::BeforeSending)?;
         let asker = asker.map(|session| [("session", session.as_str())]);
         answer(
             request.query(asker.as_ref().map_or(&[][..], |asker| &asker[..])).header(RECEIPT_HEADER, RECEIPT_EXPLICIT),
@@ -129,9 +132,9 @@ impl Daemon {
 
     /// Holds the session for as long as the daemon lets it.
     pub async fn presence(&self, session: &SessionId) {
-        let Some(url) = self.url() else { return };
-        let path = format!("{url}/api/sessions/{}/presence", segment(session.as_str()));
-        let Ok(mut stream) = self.http.get(path).send().await else { return };
+        let path = format!("/api/sessions/{}/presence", segment(session.as_str()));
+        let Some(request) = self.request(Method::GET, &path) else { return };
+        let Ok(mut stream) = request.send().await else { return };
         while let Ok(Some(_)) = stream.chunk().await {}
     }
 
@@ -161,10 +164,8 @@ impl Daemon {
     }
 
     async fn is_alive(&self) -> bool {
-        let Some(url) = self.url() else { return false };
-        let Ok(asked) = self.http.get(format!("{url}/healthz")).timeout(CONNECT_MAX).send().await else {
-            return false;
-        };
+        let Some(request) = self.request(Method::GET, "/healthz") else { return false };
+        let Ok(asked) = request.timeout(CONNECT_MAX).send().await else { return false };
         // The address may be an old one, and somebody else's server there.
         asked.status() == StatusCode::OK && asked.text().await.is_ok_and(|said| said == "ok\n")
     }
@@ -190,7 +191,9 @@ impl Daemon {
 
     fn unreachable(&self) -> Refusal {
         let detail = match &self.place {
-            Place::At(url) => format!("no Reveille daemon answers at {url}; start it with `reveille`"),
+            Place::At(Address { url, .. }) => {
+                format!("no Reveille daemon answers at {url}; start it with `reveille`")
+            }
             Place::Local { data_dir, .. } => {
                 format!("the Reveille daemon could not be started; {} says why", data_dir.join(LOG).display())
             }
@@ -201,9 +204,9 @@ impl Daemon {
     /// Says what became of leased messages.
     pub async fn settle(&self, session: &SessionId, lease: &str, how: &'static str) {
         for _ in 0..SETTLE_TRIES_MAX {
-            let Some(url) = self.url() else { return };
-            let path = format!("{url}/api/sessions/{}/inbox/{how}", segment(session.as_str()));
-            if answer(self.http.post(path).json(&json!({"lease": lease})).timeout(CONNECT_MAX)).await.is_ok() {
+            let path = format!("/api/sessions/{}/inbox/{how}", segment(session.as_str()));
+            let Some(request) = self.request(Method::POST, &path) else { return };
+            if answer(request.json(&json!({"lease": lease})).timeout(CONNECT_MAX)).await.is_ok() {
                 return;
             }
             tokio::time::sleep(LOOK_AGAIN).await;
@@ -215,6 +218,9 @@ async fn answer(request: RequestBuilder) -> Result<Result<Value, Refusal>, Lost>
     let lost = |error: reqwest::Error| if error.is_connect() { Lost::BeforeSending } else { Lost::AfterSending };
     let response = request.send().await.map_err(lost)?;
     let status = response.status();
+    if status == StatusCode::MISDIRECTED_REQUEST {
+        return Err(Lost::BeforeSending); // the daemon is gone, and another one has its port
+    }
     let body: Value = response.json().await.map_err(lost)?;
     match body {
         body if status == StatusCode::OK => Ok(Ok(body)),

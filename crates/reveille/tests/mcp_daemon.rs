@@ -10,6 +10,7 @@ use axum::{
     extract::State,
     http::{HeaderMap, Method, Response, Uri},
 };
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -300,4 +301,40 @@ async fn an_address_that_is_anothers_by_now_is_not_spoken_to() {
     let said = before.run(&["timer", "1h", "--mission", "m"]).await;
     assert_eq!(said.code, Some(0), "{said:?}");
     assert_eq!(other_timers().await, 1);
+}
+
+/// The agent sleeps, so no call of its notices: the bridge does.
+#[tokio::test]
+async fn a_daemon_that_dies_while_its_agent_sleeps_is_started_again() {
+    let place = Place::new("");
+    let agent = place.agent(Era::Modern).await;
+    let made = agent.done("timer", json!({"total_duration": 1, "mission": "m"})).await;
+    let (killed, http) = (place.daemons(), client());
+    place.kill();
+    within("the mission ends in time", async {
+        loop {
+            let asked = http.get(format!("{}/api/timers/{}", place.url(), id(&made))).send().await;
+            if let Ok(answer) = asked
+                && answer.text().await.unwrap_or_default().contains("completed")
+            {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    assert_ne!(place.daemons(), killed);
+    // One that is stopped on purpose stays so, until somebody asks for something.
+    for pid in place.daemons() {
+        kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
+    }
+    within("it stops", async {
+        while !place.daemons().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    assert_eq!(place.daemons(), Vec::<i32>::new());
+    has(&agent.done("read_timer", json!({"timer_id": id(&made)})).await, json!({"status": "completed"}));
 }

@@ -35,8 +35,8 @@ const LOG: &str = "server.log";
 pub struct Daemon {
     http: reqwest::Client,
     place: Place,
-    /// One start at a time.
-    starting: Mutex<()>,
+    /// One start at a time; when the last one was given up.
+    starting: Mutex<Option<Instant>>,
 }
 
 enum Place {
@@ -75,7 +75,7 @@ impl Daemon {
 
     fn new(place: Place) -> anyhow::Result<Self> {
         let http = reqwest::Client::builder().no_proxy().connect_timeout(CONNECT_MAX).build()?;
-        Ok(Self { http, place, starting: Mutex::new(()) })
+        Ok(Self { http, place, starting: Mutex::default() })
     }
 
     /// `None`: there is no daemon to ask.
@@ -138,9 +138,21 @@ impl Daemon {
         while let Ok(Some(_)) = stream.chunk().await {}
     }
 
+    /// Starts a daemon that was killed. One that was stopped took its address away, and is left to whoever stopped it.
+    pub async fn revive_if_dead(&self) -> Result<(), Refusal> {
+        match &self.place {
+            Place::Local { address_file, .. } if address_file.exists() => self.revive().await,
+            _ => Ok(()),
+        }
+    }
+
     /// A daemon answers when this returns.
     pub async fn revive(&self) -> Result<(), Refusal> {
-        let _one = self.starting.lock().await;
+        let asked = Instant::now();
+        let mut given_up = self.starting.lock().await;
+        if given_up.is_some_and(|at| at > asked) {
+            return Err(self.unreachable()); // tried just now, while this one waited
+        }
         let deadline = Instant::now() + START_MAX;
         let (mut started, mut pause) = (None, LOOK_AGAIN);
         while Instant::now() < deadline {
@@ -160,6 +172,7 @@ impl Daemon {
             }
             tokio::time::sleep(LOOK_AGAIN).await;
         }
+        *given_up = Some(Instant::now());
         Err(self.unreachable())
     }
 

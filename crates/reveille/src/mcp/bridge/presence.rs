@@ -1,5 +1,6 @@
 //! As long as the client lives its sessions are held, so that no wake command resumes a conversation that is open in a
-//! window: two programs would write one transcript.
+//! window: two programs would write one transcript. And as long as it lives a daemon that dies is started again, so that
+//! what the agent sleeps for comes in time.
 
 use super::Daemon;
 use reveille_core::SessionId;
@@ -11,8 +12,9 @@ use std::{
 
 /// A bridge serves one conversation, or a client's few. Beyond this they are simply not held.
 const SESSIONS_MAX: usize = 64;
-/// A daemon that is gone is started by calls, not by this.
 const AGAIN: Duration = Duration::from_secs(1);
+/// A daemon that cannot be started is tried more and more seldom, down to this.
+const AGAIN_MAX: Duration = Duration::from_secs(600);
 
 #[derive(Clone)]
 pub struct Held {
@@ -33,9 +35,14 @@ impl Held {
         }
         let (daemon, session) = (self.daemon.clone(), session.clone());
         tokio::spawn(async move {
+            let mut pause = AGAIN;
             loop {
                 daemon.presence(&session).await;
-                tokio::time::sleep(AGAIN).await;
+                pause = match daemon.revive_if_dead().await {
+                    Ok(()) => AGAIN,
+                    Err(_) => (pause * 2).min(AGAIN_MAX),
+                };
+                tokio::time::sleep(pause).await;
             }
         });
     }

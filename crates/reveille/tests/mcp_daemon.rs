@@ -92,9 +92,9 @@ async fn end(call: JoinHandle<Value>) -> Value {
 async fn a_daemon_is_started_once_and_outlives_its_bridges() {
     let place = Place::new("");
     let (first, second) = tokio::join!(place.agent(Era::Modern), place.agent(Era::Legacy));
-    assert_eq!(place.daemons(), Vec::<i32>::new(), "nobody has asked for anything yet");
+    // Both at once, so that both have to start one, though nobody has asked for anything yet.
+    within("hooks find it", async { while place.0.run(&["ls"]).await.code != Some(0) {} }).await;
     let make = json!({"total_duration": 1000, "mission": "m"});
-    // Both at once, so that both have to start one.
     let (one, other) = tokio::join!(first.done("timer", make.clone()), second.done("timer", make.clone()));
     assert_eq!(list(&first.done("read_timer", json!({})).await["timers"]).len(), 2);
     assert_ne!(id(&one), id(&other));

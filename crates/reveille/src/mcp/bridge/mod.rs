@@ -1,5 +1,5 @@
-//! `reveille mcp`: MCP over stdio, carried out by a daemon over its HTTP API. The daemon is started if none runs and left
-//! running, so that timers outlive the agent. Nothing is kept here: a bridge that dies loses nothing.
+//! `reveille mcp`: MCP over stdio, carried out by a daemon over its HTTP API. The daemon is started with the bridge if
+//! none runs, and left running, so that timers outlive the agent. Nothing is kept here: a bridge that dies loses nothing.
 
 mod attempt;
 mod daemon;
@@ -49,6 +49,9 @@ pub async fn serve(daemon: Daemon, session: Option<SessionId>, limits: StandbyLi
     let daemon = Arc::new(daemon);
     let held = Held::new(daemon.clone());
     let bridge = Bridge { daemon, written: written.clone(), settling: TaskTracker::new(), held };
+    let starting = daemon.clone();
+    // Hooks look for it before the first call; a call that cannot have it says why.
+    tokio::spawn(async move { drop(starting.revive().await) });
     let (settling, stop) = (bridge.settling.clone(), CancellationToken::new());
     let handler = Handler { backend: bridge, identity, limits: Arc::new(limits), stop: stop.clone() };
     let (stdin, stdout) = stdio();

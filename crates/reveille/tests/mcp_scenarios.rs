@@ -282,6 +282,11 @@ async fn a_session_is_named_in_many_ways() {
             &world.done("claude", "read_timer", json!({"timer_id": made["timer_id"]})).await,
             json!({"outcome": "read"}),
         );
+        // Another client, started from Claude Code's shell, is not Claude Code.
+        let mut command = home.command(&["mcp", "--url", &world.url]);
+        command.env("CLAUDE_CODE_SESSION_ID", "claude");
+        let other = Agent::stdio(command, era, "codex-mcp-client").await;
+        assert!(text(&other.done("timer", make.clone()).await["session"]).starts_with("mcp_"));
         let mut command = home.command(&["mcp", "--url", &world.url]);
         command.env("CLAUDE_CODE_SESSION_ID", "claude").env("REVEILLE_SESSION", "explicit");
         let explicit = Agent::stdio(command, era, "claude-code").await;

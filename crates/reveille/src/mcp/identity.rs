@@ -1,7 +1,7 @@
 //! Which session a call belongs to. Said by the client in one of several places; never guessed from a port, a path or a
 //! process.
 
-use super::Refusal;
+use super::{Refusal, clients::slug};
 use crate::{secret, tools::Tool};
 use axum::http::{HeaderMap, request::Parts};
 use reveille_core::{SessionId, text};
@@ -18,7 +18,8 @@ const THREAD_META: &str = "threadId";
 pub struct Identity {
     /// `--session` or `REVEILLE_SESSION`: goes over all.
     pub given: Option<SessionId>,
-    /// `CLAUDE_CODE_SESSION_ID`: after what the call itself says.
+    /// `CLAUDE_CODE_SESSION_ID`: after what the call itself says. Whatever Claude Code's shell starts has it too, so it
+    /// counts only for a client that is Claude Code or does not say what it is.
     pub inherited: Option<SessionId>,
     /// Made for this connection; for calls that name no other.
     pub connection: Option<SessionId>,
@@ -108,7 +109,9 @@ impl Identity {
         let header = parts.and_then(|parts| header(&parts.headers));
         match header.as_deref().or_else(|| meta(SESSION_META)).or_else(|| meta(THREAD_META)) {
             Some(name) => parse(name).map(Some),
-            None => Ok(self.inherited.clone()),
+            None => Ok(self.inherited.clone().filter(|_| {
+                super::http::client_name(context).is_none_or(|name| slug(&name).starts_with("claude-code"))
+            })),
         }
     }
 }

@@ -50,6 +50,8 @@ async fn pages_of_others_are_turned_away() {
         "host: localhost\r\norigin: null",
         "host: localhost\r\norigin: http://localhost.evil.example",
         "host: localhost\r\norigin: evil",
+        "host: localhost:7383\r\norigin: http://localhost:3000",
+        "host: 127.0.0.1\r\norigin: http://localhost:3000",
     ] {
         let request = format!(
             "POST {CREATE} HTTP/1.1\r\n{headers}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
@@ -61,9 +63,12 @@ async fn pages_of_others_are_turned_away() {
     assert!(raw(&world, absolute).await.starts_with("HTTP/1.1 403"));
     assert!(world.timers().await.is_empty());
     assert!(world.history().await.is_empty());
-    for headers in
-        ["host: localhost:1", "host: LOCALHOST", "host: [::1]:80", "host: 127.0.0.1\r\norigin: http://localhost:3000"]
-    {
+    for headers in [
+        "host: localhost:1",
+        "host: LOCALHOST",
+        "host: [::1]:80",
+        "host: 127.0.0.1:3000\r\norigin: http://localhost:3000",
+    ] {
         let request = format!("GET /healthz HTTP/1.1\r\n{headers}\r\nconnection: close\r\n\r\n");
         assert!(raw(&world, request.as_bytes()).await.starts_with("HTTP/1.1 200"), "{headers}");
     }

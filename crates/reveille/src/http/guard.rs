@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 #[derive(Clone, Debug, Default)]
 pub struct Guard {
-    /// Host names this server answers to, besides those of the loopback.
+    /// Host names this server answers to, besides those of the loopback. With a port: pages it takes requests from.
     hosts: Vec<String>,
     /// What clients that found this server by its address file call it.
     server: Option<String>,
@@ -20,29 +20,38 @@ impl Guard {
     }
 
     fn allow(&self, authority: &str) -> bool {
-        let host = host_of(authority).to_ascii_lowercase();
-        let loopback = host == "localhost"
-            || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-        loopback || self.hosts.contains(&host)
+        let host = split(authority).0.to_ascii_lowercase();
+        host == "localhost" || ip(&host).is_some_and(|ip| ip.is_loopback()) || self.hosts.contains(&host)
+    }
+
+    /// A page from another port of this machine is somebody else's; a name may be that of a proxy with a port of its own.
+    fn allow_origin(&self, origin: &str, host: &str) -> bool {
+        let Some((scheme, authority)) = origin.split_once("://") else { return false };
+        let (name, port) = split(authority);
+        let (name, default) = (name.to_ascii_lowercase(), if scheme == "https" { "443" } else { "80" });
+        let port = port.unwrap_or(default);
+        let of_machine = name == "localhost" || ip(&name).is_some();
+        let port_fits = !of_machine || port == split(host).1.unwrap_or("80");
+        self.allow(authority) && port_fits || self.hosts.contains(&format!("{name}:{port}"))
     }
 
     /// Nothing, or the answer that refuses the request.
     pub fn check<B>(&self, request: &Request<B>) -> Result<(), ApiError> {
         let refuse = |what: &str, value: &str| {
             let detail = format!(
-                "{what} '{value}' is not one this server answers to; if it should be, add the name to `allowed_hosts`"
+                "{what} '{value}' is not one this server answers to; if it should be, add it to `allowed_hosts`"
             );
             Err(ApiError::new(StatusCode::FORBIDDEN, "Forbidden", "foreign_host", detail))
         };
-        let host = request.uri().host().or_else(|| text(request.headers(), header::HOST)).unwrap_or_default();
+        let absolute = request.uri().authority().map(|authority| authority.as_str());
+        let host = absolute.or_else(|| text(request.headers(), header::HOST)).unwrap_or_default();
         if !self.allow(host) {
             return refuse("the host", host);
         }
-        if let Some(origin) = text(request.headers(), header::ORIGIN) {
-            let authority = origin.split_once("://").map_or("", |(_, authority)| authority);
-            if !self.allow(authority) {
-                return refuse("the origin", origin);
-            }
+        if let Some(origin) = text(request.headers(), header::ORIGIN)
+            && !self.allow_origin(origin, host)
+        {
+            return refuse("the origin", origin);
         }
         if let Some(meant) = text(request.headers(), SERVER_HEADER)
             && self.server.as_deref() != Some(meant)
@@ -55,11 +64,17 @@ impl Guard {
 }
 
 /// `name:port`, `[::1]:port` or either without a port.
-fn host_of(authority: &str) -> &str {
+fn split(authority: &str) -> (&str, Option<&str>) {
     match authority.rsplit_once(':') {
-        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !host.ends_with(':') => host,
-        _ => authority,
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !host.ends_with(':') => {
+            (host, Some(port))
+        }
+        _ => (authority, None),
     }
+}
+
+fn ip(host: &str) -> Option<IpAddr> {
+    host.trim_matches(['[', ']']).parse().ok()
 }
 
 fn text(headers: &HeaderMap, name: impl header::AsHeaderName) -> Option<&str> {
@@ -82,6 +97,37 @@ mod tests {
             ["", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example:7383", "10.0.0.1", "null", "::1:x"]
         {
             assert!(!guard.allow(foreign), "{foreign}");
+        }
+    }
+
+    #[test]
+    fn a_page_of_another_port_is_not_ours() {
+        let guard = Guard::new(["Clock.example", "127.0.0.1", "10.0.0.5", "localhost:9999"].map(Into::into), None);
+        for (origin, host) in [
+            ("http://localhost:7383", "127.0.0.1:7383"),
+            ("http://127.0.0.1:7383", "localhost:7383"),
+            ("http://[::1]:7383", "[::1]:7383"),
+            ("http://10.0.0.5:7383", "10.0.0.5:7383"),
+            ("http://localhost", "localhost"),
+            ("http://localhost", "localhost:80"),
+            ("https://clock.example", "clock.example"),
+            ("https://clock.example:8443", "localhost:7383"),
+            ("http://localhost:9999", "localhost:7383"),
+        ] {
+            assert!(guard.allow_origin(origin, host), "{origin} {host}");
+        }
+        for (origin, host) in [
+            ("http://localhost:3000", "localhost:7383"),
+            ("http://127.0.0.1:3000", "127.0.0.1:7383"),
+            ("http://10.0.0.5:3000", "10.0.0.5:7383"),
+            ("http://localhost", "localhost:7383"),
+            ("https://localhost", "localhost"),
+            ("http://127.0.0.1:9999", "localhost:7383"),
+            ("http://evil.example:7383", "localhost:7383"),
+            ("null", "localhost:7383"),
+            ("", "localhost:7383"),
+        ] {
+            assert!(!guard.allow_origin(origin, host), "{origin} {host}");
         }
     }
 }

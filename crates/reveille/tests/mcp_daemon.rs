@@ -227,6 +227,19 @@ async fn a_lost_answer_is_asked_for_again_and_nothing_is_done_twice() {
     has(&lossy("stop_timer", timer.clone()).await, json!({"outcome": "stopped", "status": "stopped"}));
     // Where no answer was lost, a refusal is one.
     assert_eq!(agent.refused("stop_timer", timer.clone()).await.0, "timer_ended");
+    let scheduled = agent.done("clock", json!({"action": "schedule", "task": "t", "in": "1h"})).await;
+    let task = &scheduled["scheduled"][0]["taskId"];
+    let cancel = json!({"action": "cancel", "taskId": task});
+    let cancelled = lossy("clock", cancel.clone()).await;
+    has(&cancelled, json!({"ok": true, "removed": task, "items": null, "hint": "Cancelled: it will not be told."}));
+    assert_eq!(agent.refused("clock", cancel).await.0, "reminder_ended");
+    // One that ended by itself while its stop was on the way was not stopped.
+    let made = agent.done("timer", json!({"total_duration": 10, "mission": "m"})).await;
+    world.advance(10);
+    world.until_event(&id(&made), "timer.completed").await;
+    way.loses.store(true, Ordering::SeqCst);
+    let (code, body) = agent.refused("stop_timer", json!({"timer_id": id(&made)})).await;
+    assert_eq!((code.as_str(), &body["timer"]["status"]), ("timer_ended", &json!("completed")));
     assert_eq!(agent.refused("resume_timer", timer).await.0, "timer_ended");
 }
 

@@ -14,6 +14,8 @@ use reveille_core::{
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+pub const CANCELLED_HINT: &str = "Cancelled: it will not be told.";
+
 /// What a `clock` call asks for.
 #[derive(Debug, PartialEq)]
 pub enum ClockWish {
@@ -209,7 +211,7 @@ fn answer(done: &Done, now: Timestamp, limits: &Limits) -> ClockResult {
             result.items = Some(reminders.iter().map(ReminderView::of).collect());
         }
         Reply::Reminder(reminder) => {
-            result.hint = "Cancelled: it will not be told.".into();
+            result.hint = CANCELLED_HINT.into();
             result.removed = Some(reminder.id.to_string());
         }
         Reply::Cleared(count) => {

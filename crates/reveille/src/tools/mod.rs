@@ -10,6 +10,7 @@ mod schema;
 mod task;
 mod view;
 
+pub use clock::CANCELLED_HINT;
 pub use deliverable::{Deliverable, Known, SETUPS, deliverable};
 pub use kind::client_kind;
 pub use reminders::{ClockResult, ReminderStatusName, ReminderView, ScheduledView};

@@ -1,7 +1,7 @@
 //! One call, sent as often as daemons are lost under it, and still carried out once.
 
 use super::super::{Call, Refusal, standby};
-use crate::tools::Tool;
+use crate::tools::{CANCELLED_HINT, Tool};
 use reveille_core::{Limits, Millis, duration};
 use serde_json::{Map, Value, json};
 use std::time::Instant;
@@ -51,8 +51,11 @@ impl Attempts {
         request
     }
 
-    /// Reads the timer that this call is about.
+    /// Reads what this call is about.
     pub fn read(&self) -> ToolRequest {
+        if self.call.tool == Tool::Clock {
+            return self.ask(Tool::Clock, Map::from_iter([("action".into(), "list".into())]));
+        }
         let id = self.call.arguments.get("timer_id").cloned().unwrap_or_default();
         self.ask(Tool::ReadTimer, Map::from_iter([("timer_id".into(), id)]))
     }
@@ -69,17 +72,33 @@ impl Attempts {
         }
     }
 
+    /// An earlier attempt did what this one was refused. What ended otherwise meanwhile is told as it is.
     pub fn is_done_already(&self, refusal: &Refusal) -> bool {
-        self.unanswered
-            && matches!(
-                (self.call.tool, refusal.code()),
-                (Tool::StopTimer, "timer_ended") | (Tool::ResumeTimer, "not_paused")
-            )
+        let ended_as = |kind: &str, status: &str| refusal.0.get(kind).is_some_and(|ended| ended["status"] == status);
+        let done = match (self.call.tool, refusal.code()) {
+            (Tool::StopTimer, "timer_ended") => ended_as("timer", "stopped"),
+            (Tool::ResumeTimer, "not_paused") => true,
+            (Tool::Clock, "reminder_ended") => self.action() == Some("cancel") && ended_as("reminder", "cancelled"),
+            _ => false,
+        };
+        self.unanswered && done
     }
 
-    /// What the lost answer would have said.
-    pub fn outcome(&self) -> &'static str {
-        if self.call.tool == Tool::StopTimer { "stopped" } else { "resumed" }
+    fn action(&self) -> Option<&str> {
+        self.call.arguments.get("action").and_then(Value::as_str).map(str::trim)
+    }
+
+    /// What the lost answer would have said, from what was read since.
+    pub fn answer(&self, mut read: Value) -> Value {
+        match (self.call.tool, read.as_object_mut()) {
+            (Tool::Clock, Some(body)) => {
+                body.remove("items");
+                body.insert("removed".into(), self.call.arguments.get("taskId").cloned().unwrap_or_default());
+                body.insert("hint".into(), CANCELLED_HINT.into());
+            }
+            (tool, _) => read["outcome"] = json!(if tool == Tool::StopTimer { "stopped" } else { "resumed" }),
+        }
+        read
     }
 }
 

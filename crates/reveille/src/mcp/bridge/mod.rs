@@ -23,7 +23,7 @@ use rmcp::{
     transport::{async_rw::AsyncRwTransport, stdio},
 };
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::{env, sync::Arc, time::Duration};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use transport::Receipted;
@@ -129,7 +129,6 @@ impl Bridge {
 
     async fn answered(&self, attempts: &Attempts, answer: Result<Value, Refusal>) -> Result<Answer<Leases>, Refusal> {
         let answer = match answer {
-            // The answer to an earlier attempt was lost, and that attempt did what this one was refused.
             Err(refusal) if attempts.is_done_already(&refusal) => self.read(attempts).await?,
             answer => answer?,
         };
@@ -143,7 +142,7 @@ impl Bridge {
         Ok(Answer { body, receipt, task })
     }
 
-    /// How the timer stands after a command that was carried out, whose own answer nobody got.
+    /// How things stand after a command that was carried out, whose own answer nobody got.
     async fn read(&self, attempts: &Attempts) -> Result<Value, Refusal> {
         let Ok(read) = self.daemon.send(attempts.read()).await else {
             return Err(Refusal::new(
@@ -151,8 +150,6 @@ impl Bridge {
                 "the Reveille daemon was lost; read_timer tells how the timer stands",
             ));
         };
-        let mut body = read?;
-        body["outcome"] = json!(attempts.outcome());
-        Ok(body)
+        Ok(attempts.answer(read?))
     }
 }

@@ -6,7 +6,9 @@ mod support;
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
-use support::*;
+use std::process::Stdio;
+use support::{process::Home, *};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
 const VERSION: &str = "mcp-protocol-version";
 
@@ -16,6 +18,7 @@ type Case = (&'static str, Vec<(&'static str, &'static str)>, String, u16, Optio
 struct Reply {
     status: u16,
     code: Option<i64>,
+    id: Value,
     text: String,
 }
 
@@ -35,8 +38,8 @@ async fn post(world: &World, headers: &[(&str, &str)], body: String) -> Reply {
     let status = response.status().as_u16();
     let text = within("the whole answer", response.text()).await.unwrap();
     let data = text.lines().find_map(|line| line.strip_prefix("data: ")).unwrap_or(&text);
-    let code = serde_json::from_str::<Value>(data).ok().and_then(|message| message["error"]["code"].as_i64());
-    Reply { status, code, text }
+    let message: Value = serde_json::from_str(data).unwrap_or_default();
+    Reply { status, code: message["error"]["code"].as_i64(), id: message["id"].clone(), text }
 }
 
 /// A request of 2026-07-28.
@@ -112,6 +115,27 @@ async fn faults_of_the_protocol_are_answered_exactly() {
             200,
             Some(-32602),
         ),
+        (
+            "a task that is none",
+            vec![(VERSION, "2026-07-28"), ("mcp-method", "tasks/get")],
+            modern("tasks/get", json!({"taskId": 7})),
+            200,
+            Some(-32602),
+        ),
+        (
+            "no task to cancel",
+            vec![(VERSION, "2026-07-28"), ("mcp-method", "tasks/cancel")],
+            modern("tasks/cancel", json!({})),
+            200,
+            Some(-32602),
+        ),
+        (
+            "no task to update",
+            vec![(VERSION, "2026-07-28"), ("mcp-method", "tasks/update")],
+            modern("tasks/update", json!({"taskId": []})),
+            200,
+            Some(-32602),
+        ),
         ("a page that is none", vec![], legacy("tools/list", json!({"cursor": "2"})), 200, Some(-32602)),
         ("prompts", vec![], legacy("prompts/list", json!({})), 200, Some(-32601)),
         ("a body without end", vec![], format!("{{\"x\":\"{}\"}}", "x".repeat(300_000)), 413, None),
@@ -162,4 +186,43 @@ async fn refusals_of_tools_are_results_that_a_model_can_read() {
         assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "reveille");
     }
     assert_eq!(world.timers().await.len(), 0);
+}
+
+/// What it is, and the error and id that answer it; the same over both transports.
+const UNREADABLE: [(&str, i64, Option<i64>); 7] = [
+    ("{\"jsonrpc\"", -32700, None),
+    ("hello", -32700, None),
+    ("[]", -32600, None),
+    (r#"{"hello":"world"}"#, -32600, None),
+    (r#"{"id":9,"method":"tools/call","params":5}"#, -32600, Some(9)),
+    (r#"{"jsonrpc":"2.0","id":9,"method":"tools/call","params":5}"#, -32602, Some(9)),
+    (r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#, -32600, None),
+];
+
+#[tokio::test]
+async fn what_cannot_be_read_is_answered_by_its_id() {
+    let world = World::start().await;
+    let home = Home::default();
+    let mut command = home.command(&["mcp", "--url", &world.url, "--session", "agent"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut stdin, mut lines) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()).lines());
+    let mut over_stdio = async |line: &str| -> Value {
+        stdin.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+        let answer = within("an answer", lines.next_line()).await.unwrap().expect("it is still there");
+        serde_json::from_str(&answer).unwrap()
+    };
+    for (bytes, code, id) in UNREADABLE {
+        let reply = post(&world, &[], bytes.into()).await;
+        assert_eq!((reply.status, reply.code, &reply.id), (400, Some(code), &json!(id)), "{bytes}: {}", reply.text);
+        let answer = over_stdio(bytes).await;
+        assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(code), &json!(id)), "{bytes}: {answer}");
+    }
+    // Nobody waits for an answer to a notification; and all goes on.
+    let bad = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":5}"#;
+    let client = json!({"name": "test", "version": "1"});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+    let answer = over_stdio(&format!("{bad}\n\n{}", legacy("initialize", params.clone()))).await;
+    has(&answer["result"]["capabilities"], json!({"tools": {}, "extensions": null}));
+    let reply = post(&world, &[], legacy("initialize", params)).await;
+    assert!(reply.status == 200 && !reply.text.contains("extensions"), "{}", reply.text);
 }

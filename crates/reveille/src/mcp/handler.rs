@@ -12,8 +12,8 @@ use rmcp::{
     model::{
         CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam,
         CompleteRequestMethod, CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, DiscoverResult,
-        ErrorCode, GetTaskParams, GetTaskResult, ListPromptsRequestMethod, ListPromptsResult,
-        ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod,
+        ErrorCode, GetTaskParams, GetTaskResult, InitializeRequestParams, InitializeResult, ListPromptsRequestMethod,
+        ListPromptsResult, ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod,
         ListResourcesResult, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool as Listed,
         UpdateTaskParams,
     },
@@ -30,7 +30,7 @@ const INSTRUCTIONS: &str = "A clock for waiting without spending requests. To wa
     back later, call timer with a mission and end your turn; a message wakes you.";
 
 /// Methods of ours. A request for one of them that is none of the SDK's has parameters that cannot be read.
-const METHODS: &[&str] = &["tools/call", "tools/list"];
+const METHODS: &[&str] = &["tools/call", "tools/list", "tasks/get", "tasks/update", "tasks/cancel"];
 
 #[derive(Clone)]
 pub struct Handler<B> {
@@ -46,6 +46,18 @@ impl<B: Backend> ServerHandler for Handler<B> {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().enable_tasks().build())
             .with_server_info(protocol::server())
             .with_instructions(INSTRUCTIONS)
+    }
+
+    /// Older revisions have tasks of another kind.
+    async fn initialize(
+        &self,
+        asked: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        context.peer.set_peer_info(asked.clone());
+        let mut result = self.negotiate_initialize(&asked)?;
+        result.capabilities.extensions = None;
+        Ok(result)
     }
 
     async fn discover(&self, _: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {

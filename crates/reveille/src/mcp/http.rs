@@ -12,6 +12,7 @@ use super::{
     exchange::{Cancelled, Exchange, Slot},
     identity::{self, ConnectionSession, FRESH_PREFIX},
     local::Local,
+    message::{self, Fault},
     protocol,
     standby::SIGN_OF_LIFE,
 };
@@ -31,7 +32,7 @@ use http_body_util::Full;
 use reveille_core::SessionId;
 use rmcp::{
     RoleServer, ServerHandler,
-    model::{ClientJsonRpcMessage, ErrorData, JsonRpcError, ProtocolVersion},
+    model::{JsonRpcError, ProtocolVersion},
     service::RequestContext,
     transport::{
         StreamableHttpServerConfig, StreamableHttpService, streamable_http_server::session::never::NeverSessionManager,
@@ -95,8 +96,8 @@ async fn handle<H: ServerHandler>(State(door): State<Door<H>>, request: Request)
         Ok(bytes) => bytes,
         Err(error) => return error.into_response(),
     };
-    let message = match read(&bytes) {
-        Ok(message) => message,
+    let message = match message::read(&bytes) {
+        Ok((message, _)) => message,
         Err(fault) => return fault_response(fault),
     };
     let connection = match Connection::of(&parts.headers) {
@@ -179,20 +180,7 @@ pub fn client_name(context: &RequestContext<RoleServer>) -> Option<String> {
     }
 }
 
-/// The message, known to be one of the protocol. The SDK answers what is not with a status and a text.
-fn read(bytes: &Bytes) -> Result<Value, ErrorData> {
-    let message: Value =
-        serde_json::from_slice(bytes).map_err(|error| ErrorData::parse_error(error.to_string(), None))?;
-    if message.is_array() {
-        return Err(ErrorData::invalid_request("batches are not part of the protocol: send one message", None));
-    }
-    match serde_json::from_slice::<ClientJsonRpcMessage>(bytes) {
-        Ok(_) => Ok(message),
-        Err(error) => Err(ErrorData::invalid_request(format!("not a JSON-RPC message: {error}"), None)),
-    }
-}
-
-fn fault_response(fault: ErrorData) -> Response<Body> {
-    let body = serde_json::to_vec(&JsonRpcError::new(None, fault)).expect("representable as JSON");
+fn fault_response(fault: Fault) -> Response<Body> {
+    let body = serde_json::to_vec(&JsonRpcError::new(fault.id, fault.error)).expect("representable as JSON");
     (StatusCode::BAD_REQUEST, [(header::CONTENT_TYPE, "application/json")], body).into_response()
 }

@@ -11,6 +11,7 @@ mod handler;
 pub mod http;
 mod identity;
 mod local;
+mod message;
 mod protocol;
 mod reply;
 mod standby;

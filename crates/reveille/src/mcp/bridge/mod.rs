@@ -3,6 +3,7 @@
 
 mod attempt;
 mod daemon;
+mod lines;
 mod presence;
 mod receipt;
 mod transport;
@@ -13,6 +14,7 @@ use super::{Answer, Backend, Call, Handler, Identity, Refusal, StandbyLimits, Ta
 use crate::tools::TaskView;
 use attempt::Attempts;
 use daemon::Lost;
+use lines::Lines;
 use presence::Held;
 use receipt::{Leases, Written};
 use reveille_core::SessionId;
@@ -20,7 +22,7 @@ use rmcp::{
     RoleServer,
     model::RequestId,
     service::{RequestContext, ServerInitializeError, serve_server_with_ct},
-    transport::{async_rw::AsyncRwTransport, stdio},
+    transport::stdio,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -47,15 +49,15 @@ pub async fn serve(daemon: Daemon, session: Option<SessionId>, limits: StandbyLi
     let identity = Identity { given: session, inherited, connection: Some(identity::fresh()) };
     let written = Arc::new(Written::default());
     let daemon = Arc::new(daemon);
-    let held = Held::new(daemon.clone());
-    let bridge = Bridge { daemon, written: written.clone(), settling: TaskTracker::new(), held };
     let starting = daemon.clone();
     // Hooks look for it before the first call; a call that cannot have it says why.
     tokio::spawn(async move { drop(starting.revive().await) });
+    let held = Held::new(daemon.clone());
+    let bridge = Bridge { daemon, written: written.clone(), settling: TaskTracker::new(), held };
     let (settling, stop) = (bridge.settling.clone(), CancellationToken::new());
     let handler = Handler { backend: bridge, identity, limits: Arc::new(limits), stop: stop.clone() };
     let (stdin, stdout) = stdio();
-    let transport = Receipted::new(AsyncRwTransport::new_server(stdin, stdout), written, stop.clone());
+    let transport = Receipted::new(Lines::new(stdin, stdout), written, stop.clone());
     match serve_server_with_ct(handler, transport, CancellationToken::new()).await {
         Ok(running) => drop(running.waiting().await?),
         Err(ServerInitializeError::ConnectionClosed(_)) => {}

@@ -112,9 +112,7 @@ async fn scenario(sdk: Sdk, transport: Transport) {
     pauses_resumes_and_stops(&mut agent, &mission).await;
     let kept = leaves_a_call(&mut agent).await;
     is_refused(&mut agent, &kept).await;
-    if tools.iter().any(|tool| tool == "clock") {
-        sets_reminders(&mut agent).await;
-    }
+    sets_reminders(&mut agent).await;
     agent.hears_of(&waited).await;
     assert_eq!(agent.heard(&waited), [finished(&waited, "Reason", "the build", 6)]);
     assert_eq!(agent.heard(&mission), [finished(&mission, "Mission", "look at the logs", 1)]);

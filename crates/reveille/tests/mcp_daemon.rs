@@ -272,7 +272,9 @@ async fn an_open_client_is_not_woken_by_a_command() {
     "#;
     let place = Place::new(rule);
     let agent = place.agent(Era::Legacy).await;
-    agent.done("timer", json!({"total_duration": 0.3, "mission": "m"})).await;
+    let first = agent.done("timer", json!({"total_duration": 0.3, "mission": "m"})).await;
+    assert_eq!(first["delivery"], json!({"channels": ["wake:test"], "wakes": false}), "not while it is open");
+    assert!(text(&first["hint"]).contains("only after the window is closed"), "{first}");
     // By the end of this one the other could have been woken for long.
     let made = agent.done("timer", json!({"total_duration": 1.5, "mission": "m"})).await;
     let http = client();

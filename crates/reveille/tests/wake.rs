@@ -274,6 +274,23 @@ async fn never_while_a_live_client_holds_the_session() {
 }
 
 #[tokio::test]
+async fn a_command_that_waits_for_an_open_window_is_not_promised() {
+    let desk = Desk::new();
+    let world = desk.world(desk.rule("echo $1 >> woken")).await;
+    let mission = async || world.done("agent", "timer", json!({"total_duration": 500, "mission": "m"})).await;
+    let window = world.http.get(format!("{}/api/sessions/agent/presence", world.url)).send().await.unwrap();
+    let made = mission().await;
+    assert_eq!(made["delivery"], json!({"channels": ["wake:test"], "wakes": false}));
+    assert!(text(&made["hint"]).contains("only after the window is closed"), "{made}");
+    let url = format!("{}/api/sessions/agent/presence?wakes=true", world.url);
+    let waking = world.http.get(url).send().await.unwrap();
+    assert_eq!(mission().await["delivery"], json!({"channels": ["presence", "wake:test"], "wakes": true}));
+    drop((window, waking));
+    until("both have left", async || mission().await["delivery"] == json!({"channels": ["wake:test"], "wakes": true}))
+        .await;
+}
+
+#[tokio::test]
 async fn what_somebody_has_leased_is_left_to_them() {
     let desk = Desk::new();
     let world = desk.world(desk.rule("echo $1 >> woken")).await;

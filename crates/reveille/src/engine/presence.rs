@@ -34,6 +34,8 @@ pub enum Hold {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reach {
     pub waking_client: bool,
+    /// A client is there that cannot wake its agent, and no command may while it is.
+    pub silent_client: bool,
     pub follower: bool,
     pub hook: bool,
     pub rewake_hook: bool,
@@ -103,6 +105,7 @@ impl Presence {
         };
         Reach {
             waking_client: any(|hold| matches!(hold, Hold::Client { wakes: true, .. })),
+            silent_client: any(|hold| matches!(hold, Hold::Client { wakes: false, .. })),
             follower: any(|hold| *hold == Hold::Follower),
             hook: seen.is_some(),
             rewake_hook: seen.is_some_and(|seen| seen.rewakes),

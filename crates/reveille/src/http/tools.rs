@@ -32,6 +32,8 @@ pub const RECEIPT_EXPLICIT: &str = "explicit";
 pub const CLIENT_HEADER: &str = "x-reveille-client";
 /// `true`: a `timer` call is answered at once, with a task to ask about later.
 pub const TASK_HEADER: &str = "x-reveille-task";
+/// `true`: the caller holds the session after its first answer, and cannot wake its agent.
+pub const HOLDS_HEADER: &str = "x-reveille-holds";
 /// The longest the call may stand by.
 pub const STANDBY_MAX_HEADER: &str = "x-reveille-standby-max";
 
@@ -48,6 +50,7 @@ pub const STANDBY_MAX_HEADER: &str = "x-reveille-standby-max";
         ("x-reveille-client" = Option<String>, Header, description = "The kind of program that calls, such as `claude-code`"),
         ("x-reveille-standby-max" = Option<String>, Header, description = "The longest this call may stand by"),
         ("x-reveille-task" = Option<String>, Header, description = "`true`: instead of standing by, `timer` answers at once with a `task` to ask about at `/api/tasks/{id}`"),
+        ("x-reveille-holds" = Option<String>, Header, description = "`true`: after this answer the caller holds the session and cannot wake its agent, so that no wake command runs until it has left"),
         ("x-reveille-receipt" = Option<String>, Header, description = "`explicit`: the result names the leases of its messages in `leases`; commit or release them through the inbox"),
     ),
     request_body(content = Object, description = "The tool's arguments, see `/api/tools`"),
@@ -81,6 +84,7 @@ pub async fn call(
         client,
         standby_max: bridged.standby_max,
         task: bridged.task,
+        holds: bridged.holds,
         stop: &app.stop,
     };
     let reply = call.run().await.map_err(|error| ApiError::of(error, app.engine.now()))?;
@@ -109,6 +113,7 @@ pub struct Bridged {
     standby_max: Option<Millis>,
     leases_by_name: bool,
     task: bool,
+    holds: bool,
 }
 
 impl Bridged {
@@ -127,8 +132,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Bridged {
             .map(|length| duration::parse(STANDBY_MAX_HEADER, &Value::String(length), Limits::default().duration_max))
             .transpose()?;
         let leases_by_name = text(RECEIPT_HEADER).is_some_and(|receipt| receipt == RECEIPT_EXPLICIT);
-        let task = text(TASK_HEADER).is_some_and(|task| task == "true");
-        Ok(Self { standby_max, leases_by_name, task })
+        let said = |name: &str| text(name).is_some_and(|value| value == "true");
+        Ok(Self { standby_max, leases_by_name, task: said(TASK_HEADER), holds: said(HOLDS_HEADER) })
     }
 }
 

@@ -32,6 +32,7 @@ impl Backend for Local {
             client: call.client,
             standby_max: Some(call.standby_max),
             task: call.task,
+            holds: false,
             stop: &self.stop,
         };
         let reply = call.run().await.map_err(|error| self.refusal(error))?;

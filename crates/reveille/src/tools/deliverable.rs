@@ -20,8 +20,11 @@ pub struct Deliverable {
     /// `task`, `presence`, `hook:rewake`, `events`, `wake:NAME` or `hook`; empty: it waits for the next tool call.
     #[schema(example = json!(["wake:claude-code"]))]
     pub channels: Vec<String>,
-    /// Whether one of them reaches an agent that has ended its turn.
+    /// Whether one of them reaches an agent that has ended its turn, as things are now.
     pub wakes: bool,
+    /// The wake command waits for a client that is there and cannot wake its agent.
+    #[serde(skip)]
+    pub wakes_later: bool,
 }
 
 pub fn deliverable(known: &Known) -> Deliverable {
@@ -34,12 +37,15 @@ pub fn deliverable(known: &Known) -> Deliverable {
     ];
     let mut channels: Vec<String> =
         waking.into_iter().filter(|(there, _)| *there).map(|(_, name)| name.to_owned()).collect();
-    channels.extend(known.wake_rule.as_ref().map(|rule| format!("wake:{rule}")));
-    let wakes = !channels.is_empty();
+    let live = !channels.is_empty();
+    let command = known.wake_rule.as_ref().map(|rule| format!("wake:{rule}"));
+    let wakes = live || command.is_some() && !reach.silent_client;
+    let wakes_later = !wakes && command.is_some();
+    channels.extend(command);
     if reach.hook {
         channels.push("hook".into());
     }
-    Deliverable { channels, wakes }
+    Deliverable { channels, wakes, wakes_later }
 }
 
 impl Deliverable {
@@ -47,6 +53,13 @@ impl Deliverable {
     pub fn warning(&self, client: Option<&str>) -> Option<String> {
         if self.wakes {
             return None;
+        }
+        if self.wakes_later {
+            return Some(
+                "Nothing can wake this session while this window is open: the message waits for the next prompt or tool \
+                 call, and the wake command runs only after the window is closed. Tell the user so."
+                    .into(),
+            );
         }
         // Clients add to their names: `codex-mcp-client`.
         let known = client.and_then(|client| SETUPS.into_iter().find(|known| client.starts_with(known)));
@@ -86,9 +99,28 @@ mod tests {
             (reach(|reach| reach.hook = true), &["hook"], false),
             (Known { wake_rule: rule.clone(), ..Known::default() }, &["wake:claude"], true),
             (
+                Known { wake_rule: rule.clone(), ..reach(|reach| reach.silent_client = true) },
+                &["wake:claude"],
+                false,
+            ),
+            (
+                Known {
+                    wake_rule: rule.clone(),
+                    ..reach(|reach| (reach.silent_client, reach.rewake_hook) = (true, true))
+                },
+                &["hook:rewake", "wake:claude"],
+                true,
+            ),
+            (
                 Known {
                     task: true,
-                    reach: Reach { waking_client: true, follower: true, hook: true, rewake_hook: true },
+                    reach: Reach {
+                        waking_client: true,
+                        silent_client: true,
+                        follower: true,
+                        hook: true,
+                        rewake_hook: true,
+                    },
                     wake_rule: rule,
                 },
                 &["task", "presence", "hook:rewake", "events", "wake:claude", "hook"],

@@ -36,6 +36,8 @@ pub struct ToolCall<'a> {
     pub standby_max: Option<Millis>,
     /// The caller takes a task for an answer and asks for its end later.
     pub task: bool,
+    /// The caller holds the session from now on and cannot wake its agent.
+    pub holds: bool,
     /// Ends every stand-by: the server stops.
     pub stop: &'a CancellationToken,
 }
@@ -364,7 +366,8 @@ impl ToolCall<'_> {
             let kept = kept.and_then(|state| state.session).and_then(|session| session.client);
             wake_rule = rules.serving(&self.session, kept.as_deref());
         }
-        let reach = self.engine.presence().reach(&self.session, self.engine.now());
+        let mut reach = self.engine.presence().reach(&self.session, self.engine.now());
+        reach.silent_client |= self.holds;
         let wake_rule = wake_rule.map(|rule| rules.list[rule].0.clone());
         let delivery = deliverable(&Known { task: self.task, reach, wake_rule });
         if let Some(warning) = delivery.warning(client.as_deref()) {

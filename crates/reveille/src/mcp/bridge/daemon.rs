@@ -8,7 +8,7 @@ use crate::{
     address::{Address, SERVER_HEADER},
     cli::client::segment,
     config::Config,
-    http::tools::{CLIENT_HEADER, RECEIPT_EXPLICIT, RECEIPT_HEADER, STANDBY_MAX_HEADER, TASK_HEADER},
+    http::tools::{CLIENT_HEADER, HOLDS_HEADER, RECEIPT_EXPLICIT, RECEIPT_HEADER, STANDBY_MAX_HEADER, TASK_HEADER},
 };
 use reqwest::{Method, RequestBuilder, StatusCode};
 use reveille_core::SessionId;
@@ -98,6 +98,7 @@ impl Daemon {
             .request(Method::POST, &path)
             .ok_or(Lost::BeforeSending)?
             .header(RECEIPT_HEADER, RECEIPT_EXPLICIT)
+            .header(HOLDS_HEADER, "true")
             .header(STANDBY_MAX_HEADER, request.standby_max.to_string())
             .json(&request.arguments);
         if let Some(client) = request.client.and_then(|name| name.parse::<axum::http::HeaderValue>().ok()) {

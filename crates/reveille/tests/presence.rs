@@ -90,9 +90,14 @@ async fn a_holder_shows_in_how_missions_are_delivered() {
     let events = world.http.get(format!("{}/api/events?session=agent", world.url)).send().await.unwrap();
     assert_eq!(delivery().await, json!({"channels": ["events"], "wakes": true}));
     let _holder = Holder::come(&world, "?wakes=true&client=claude-code").await;
-    assert_eq!(delivery().await["channels"], json!(["presence", "hook:rewake", "events", "hook"]));
+    assert_eq!(delivery().await["channels"], json!(["presence", "events"]), "no hook was seen");
     // The kind of client came with the hold and was kept with the next change.
     assert_eq!(world.get("/api/sessions/agent").await["client"], "claude-code");
+    let rewake = Holder::come(&world, "?wakes=true&client=claude-code&name=rewake").await;
+    let channels = json!(["presence", "hook:rewake", "events", "hook"]);
+    assert_eq!(delivery().await["channels"], channels);
+    drop(rewake);
+    assert_eq!(delivery().await["channels"], channels, "its client starts it again");
     drop(events);
 }
 

@@ -66,8 +66,10 @@ struct Holder {
 }
 
 /// What a session's hooks were last seen to do.
+#[derive(Default)]
 struct Seen {
-    at: Timestamp,
+    /// When one ran last; `None`: only the kind of client is known, otherwise than by a hook.
+    hook: Option<Timestamp>,
     rewakes: bool,
     client: Option<String>,
 }
@@ -99,7 +101,8 @@ impl Presence {
 
     pub fn reach(&self, session: &SessionId, now: Timestamp) -> Reach {
         let inner = self.inner();
-        let seen = inner.seen.get(session).filter(|seen| now.since(seen.at) < SEEN_FOR);
+        let fresh = |seen: &&Seen| seen.hook.is_some_and(|at| now.since(at) < SEEN_FOR);
+        let seen = inner.seen.get(session).filter(fresh);
         let any = |wanted: fn(&Hold) -> bool| {
             inner.held.get(session).is_some_and(|holders| holders.iter().any(|holder| wanted(&holder.hold)))
         };
@@ -114,17 +117,27 @@ impl Presence {
 
     /// A hook of this session asked for messages.
     pub fn hook_seen(&self, session: &SessionId, rewakes: bool, client: Option<String>, now: Timestamp) {
+        self.learn(session, |seen| {
+            (seen.hook, seen.rewakes) = (Some(now), seen.rewakes || rewakes);
+            if client.is_some() {
+                seen.client = client;
+            }
+        });
+    }
+
+    /// What holds this session calls itself so.
+    pub fn kind_seen(&self, session: &SessionId, client: String) {
+        self.learn(session, |seen| seen.client = Some(client));
+    }
+
+    fn learn(&self, session: &SessionId, what: impl FnOnce(&mut Seen)) {
         self.any_seen.store(true, Ordering::Relaxed);
         let mut inner = self.inner();
         if inner.seen.len() >= SEEN_MAX && !inner.seen.contains_key(session) {
-            let oldest = inner.seen.iter().min_by_key(|(_, seen)| seen.at).map(|(session, _)| session.clone());
+            let oldest = inner.seen.iter().min_by_key(|(_, seen)| seen.hook).map(|(session, _)| session.clone());
             oldest.map(|oldest| inner.seen.remove(&oldest));
         }
-        let seen = inner.seen.entry(session.clone()).or_insert(Seen { at: now, rewakes, client: None });
-        (seen.at, seen.rewakes) = (now, seen.rewakes || rewakes);
-        if client.is_some() {
-            seen.client = client;
-        }
+        what(inner.seen.entry(session.clone()).or_default());
     }
 
     /// The kind of program whose hooks were seen, for calls that do not say it themselves.
@@ -239,6 +252,8 @@ mod tests {
         let presence = Presence::default();
         let (session, now) = (SessionId::new("a"), Timestamp::from_millis(0));
         assert_eq!(presence.reach(&session, now), Reach::default());
+        presence.kind_seen(&session, "cursor".into());
+        assert_eq!(presence.reach(&session, now), Reach::default(), "no hook was seen");
         presence.hook_seen(&session, true, Some("claude-code".into()), now);
         presence.hook_seen(&session, false, None, now);
         assert_eq!(presence.reach(&session, now), Reach { hook: true, rewake_hook: true, ..Reach::default() });

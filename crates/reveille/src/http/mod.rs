@@ -8,7 +8,7 @@ pub mod guard;
 mod health;
 mod history;
 mod inbox;
-mod presence;
+pub mod presence;
 pub(crate) mod problem;
 mod prompt;
 pub(crate) mod receipt;

@@ -22,6 +22,9 @@ use serde_json::json;
 use std::{convert::Infallible, sync::Arc};
 use utoipa::IntoParams;
 
+/// The name of the hook that wakes an idle agent, as a holder.
+pub const REWAKE: &str = "rewake";
+
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct PresenceParams {
@@ -51,7 +54,11 @@ pub async fn hold(
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
     let session = session(&name)?;
     if let Some(client) = client_kind(params.client.as_deref()) {
-        app.engine.presence().hook_seen(&session, params.wakes, Some(client), app.engine.now());
+        match params.name.as_deref() {
+            // Ends with every wake and is started again by its client: it counts also while it does not hold.
+            Some(REWAKE) => app.engine.presence().hook_seen(&session, true, Some(client), app.engine.now()),
+            _ => app.engine.presence().kind_seen(&session, client),
+        }
     }
     let held = app.engine.presence().hold(&session, Hold::Client { wakes: params.wakes, name: params.name });
     let holder = Holder { app, session, held, told: Told::Nothing, ended: false };

@@ -7,6 +7,7 @@ use crate::cli::{
     fetch::Fetched,
     presence::{self, Holder, Signal},
 };
+use crate::http::presence::REWAKE;
 use reveille_core::{Millis, duration};
 use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::json;
@@ -30,7 +31,7 @@ pub async fn run(common: &Common, args: &HookArgs, session: &str) -> Done {
 }
 
 async fn wait(common: &Common, args: &HookArgs, session: &str) -> Done {
-    let holder = Holder { session, kind: args.client.kind(), name: "rewake", patient: false };
+    let holder = Holder { session, kind: args.client.kind(), name: REWAKE, patient: false };
     presence::follow(
         &holder,
         || connect(common, args),

@@ -88,7 +88,7 @@ async fn a_holder_shows_in_how_missions_are_delivered() {
     };
     assert_eq!(delivery().await, json!({"channels": [], "wakes": false}));
     let events = world.http.get(format!("{}/api/events?session=agent", world.url)).send().await.unwrap();
-    assert_eq!(delivery().await, json!({"channels": ["events"], "wakes": true}));
+    assert_eq!(delivery().await, json!({"channels": ["events"], "wakes": false}));
     let _holder = Holder::come(&world, "?wakes=true&client=claude-code").await;
     assert_eq!(delivery().await["channels"], json!(["presence", "events"]), "no hook was seen");
     // The kind of client came with the hold and was kept with the next change.

@@ -17,7 +17,7 @@ pub struct Known {
 /// How the message of a mission will come, in order of preference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Deliverable {
-    /// `task`, `presence`, `hook:rewake`, `events`, `wake:NAME` or `hook`; empty: it waits for the next tool call.
+    /// `task`, `presence`, `hook:rewake`, `wake:NAME`, `events` or `hook`; empty: it waits for the next tool call.
     #[schema(example = json!(["wake:claude-code"]))]
     pub channels: Vec<String>,
     /// Whether one of them reaches an agent that has ended its turn, as things are now.
@@ -33,7 +33,6 @@ pub fn deliverable(known: &Known) -> Deliverable {
         (known.task, "task"),
         (reach.waking_client, "presence"),
         (reach.rewake_hook, "hook:rewake"),
-        (reach.follower, "events"),
     ];
     let mut channels: Vec<String> =
         waking.into_iter().filter(|(there, _)| *there).map(|(_, name)| name.to_owned()).collect();
@@ -42,6 +41,10 @@ pub fn deliverable(known: &Known) -> Deliverable {
     let wakes = live || command.is_some() && !reach.silent_client;
     let wakes_later = !wakes && command.is_some();
     channels.extend(command);
+    // Followers hear of the message but deliver nothing.
+    if reach.follower {
+        channels.push("events".into());
+    }
     if reach.hook {
         channels.push("hook".into());
     }
@@ -95,7 +98,7 @@ mod tests {
             (Known { task: true, ..Known::default() }, &["task"], true),
             (reach(|reach| reach.waking_client = true), &["presence"], true),
             (reach(|reach| reach.rewake_hook = true), &["hook:rewake"], true),
-            (reach(|reach| reach.follower = true), &["events"], true),
+            (reach(|reach| reach.follower = true), &["events"], false),
             (reach(|reach| reach.hook = true), &["hook"], false),
             (Known { wake_rule: rule.clone(), ..Known::default() }, &["wake:claude"], true),
             (
@@ -123,7 +126,7 @@ mod tests {
                     },
                     wake_rule: rule,
                 },
-                &["task", "presence", "hook:rewake", "events", "wake:claude", "hook"],
+                &["task", "presence", "hook:rewake", "wake:claude", "events", "hook"],
                 true,
             ),
         ] {

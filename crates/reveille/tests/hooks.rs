@@ -91,6 +91,14 @@ async fn each_client_is_told_in_its_own_words_and_once() {
         let silence = if number < 2 { "" } else { "{}\n" };
         for event in ["stop", "prompt", "start"] {
             let session = format!("{client}-{event}");
+            let first = ran(&home, &[client, event], &session).await;
+            // A model whose tools do not know the session is told its name, once.
+            if client == "gemini" && event != "stop" {
+                let name = if event == "start" { "SessionStart" } else { "BeforeAgent" };
+                assert_eq!(first.out, context(name, &format!("For Reveille's tools pass session: \"{session}\".")));
+            } else {
+                assert_eq!(first.out, silence);
+            }
             let nothing = ran(&home, &[client, event], &session).await;
             assert_eq!((nothing.code, nothing.out.as_str(), nothing.err.as_str()), (Some(0), silence, ""), "{session}");
             let text = pending(&daemon, &session, "check \"it\"\n二").await;
@@ -141,6 +149,33 @@ async fn a_hook_never_breaks_its_agent() {
     home.write_config("nonsense = 1");
     let misconfigured = ran(&home, &["codex", "stop"], "s").await;
     assert_eq!((misconfigured.code, misconfigured.out.as_str(), misconfigured.err.as_str()), (Some(0), "", ""));
+}
+
+#[tokio::test]
+async fn a_model_hears_its_sessions_name_where_its_tools_cannot_know_it() {
+    let home = Home::default();
+    let context = |ran: &Ran| match ran.out.trim() {
+        "" | "{}" => String::new(),
+        _ => text(&ran.json()["hookSpecificOutput"]["additionalContext"]),
+    };
+    let named = "For Reveille's tools pass session: \"s\".";
+    // Also before any server runs: the first call starts it, and that is too late.
+    assert_eq!(context(&ran(&home, &["gemini", "start"], "s").await), named);
+    assert_eq!(context(&ran(&home, &["gemini", "prompt"], "s").await), "");
+    let daemon = home.serve().await;
+    assert_eq!(context(&ran(&home, &["claude-code", "start"], "s").await), "", "over stdio the tools know it");
+    assert_eq!(context(&ran(&home, &["claude-code", "start", "--tell-session", "--session", "t"], "s").await), "");
+    assert_eq!(context(&ran(&home, &["claude-code", "start", "--tell-session"], "s").await), named);
+    assert_eq!(context(&ran(&home, &["claude-code", "prompt", "--tell-session"], "s").await), "", "once");
+    // A session that is known by this name needs no word, unless the model has forgotten it.
+    let message = pending(&daemon, "s", "m").await;
+    let compacted = json!({"session_id": "s", "source": "compact"}).to_string();
+    let told = ended(hook(&home, &["claude-code", "start", "--tell-session"], &compacted)).await;
+    assert_eq!(context(&told), format!("{named}\n\n{message}"));
+    assert!(inbox(&daemon, "s").await.is_empty());
+    daemon.kill().await;
+    let _daemon = home.serve().await;
+    assert_eq!(context(&ran(&home, &["gemini", "start"], "s").await), "");
 }
 
 #[tokio::test]

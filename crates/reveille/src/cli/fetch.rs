@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 
 /// A hook may say this much (10,000 characters in all, the client's own JSON around it included).
 pub const TOLD_CHARS_MAX: usize = 9_800;
+/// Of it, what may be said about the session's name.
+const INTRODUCTION_CHARS_MAX: usize = 1_000;
 const CUT: &str = "… (cut; the rest is in the session's history)";
 
 /// Leased messages as one text.
@@ -22,14 +24,26 @@ pub struct Fetched {
 impl Fetched {
     /// `None`: there is nothing to tell.
     pub async fn lease(client: &Client, session: &str, channel: &'static str) -> Result<Option<Self>, Failure> {
+        Self::ask(client, session, channel, false).await.map(|(fetched, _)| fetched)
+    }
+
+    /// The same, and whether the agent has to be told how its session is called.
+    pub async fn ask(
+        client: &Client,
+        session: &str,
+        channel: &'static str,
+        introduce: bool,
+    ) -> Result<(Option<Self>, bool), Failure> {
         let path = format!("/api/sessions/{}/inbox", segment(session));
-        let ask = json!({"chars": TOLD_CHARS_MAX, "channel": channel});
+        let chars_max = if introduce { TOLD_CHARS_MAX - INTRODUCTION_CHARS_MAX } else { TOLD_CHARS_MAX };
+        let ask = json!({"chars": chars_max, "channel": channel, "introduce": introduce});
         let answer = client.post(&format!("{path}/lease"), &ask).await?;
-        let Some(lease) = answer["lease"].as_str() else { return Ok(None) };
+        let introduce = answer["introduce"] == true;
+        let Some(lease) = answer["lease"].as_str() else { return Ok((None, introduce)) };
         let messages = answer["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
         let texts: Vec<&str> = messages.iter().filter_map(|message| message["text"].as_str()).collect();
-        let text = cut(texts.join("\n\n"), TOLD_CHARS_MAX);
-        Ok(Some(Self { text, lease: lease.to_owned(), path, channel }))
+        let text = cut(texts.join("\n\n"), chars_max);
+        Ok((Some(Self { text, lease: lease.to_owned(), path, channel }), introduce))
     }
 
     /// They were told.

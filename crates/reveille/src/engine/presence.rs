@@ -72,6 +72,8 @@ struct Seen {
     hook: Option<Timestamp>,
     rewakes: bool,
     client: Option<String>,
+    /// The agent was told how its session is called.
+    introduced: bool,
 }
 
 impl Presence {
@@ -128,6 +130,13 @@ impl Presence {
     /// What holds this session calls itself so.
     pub fn kind_seen(&self, session: &SessionId, client: String) {
         self.learn(session, |seen| seen.client = Some(client));
+    }
+
+    /// The agent is being told how its session is called; whether this is the first time.
+    pub fn introduce(&self, session: &SessionId) -> bool {
+        let mut first = false;
+        self.learn(session, |seen| first = !std::mem::replace(&mut seen.introduced, true));
+        first
     }
 
     fn learn(&self, session: &SessionId, what: impl FnOnce(&mut Seen)) {

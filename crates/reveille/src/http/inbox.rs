@@ -43,6 +43,8 @@ pub struct LeaseBody {
     chars: Option<usize>,
     /// Who will deliver them, such as `hook:stop`; `inbox` unless given.
     channel: Option<String>,
+    /// Ask whether the agent has to be told how its session is called; see `introduce` of the answer.
+    introduce: bool,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -55,6 +57,9 @@ pub struct Leased {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<i64>,
     pub messages: Vec<MessageView>,
+    /// Nothing is known of a session of this name, and this is the first time it was asked.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub introduce: bool,
 }
 
 /// Take pending messages for delivery. Nobody else gets them until the lease is released or runs out.
@@ -85,6 +90,10 @@ pub async fn lease(
     if let Some(hook) = channel(body.channel)?.strip_prefix("hook:") {
         app.engine.presence().hook_seen(&session, hook == "rewake", client.clone(), app.engine.now());
     }
+    let introduce = body.introduce && {
+        let known = app.engine.store().load(&session, Needs::default()).await?.session.is_some();
+        !known && app.engine.presence().introduce(&session)
+    };
     let lease = app.engine.fresh_lease();
     let ride = Ride { lease: lease.clone(), length, messages_max, chars_max: body.chars.unwrap_or(usize::MAX) };
     let leased = app.engine.lease(&session, ride, client).await;
@@ -94,6 +103,7 @@ pub async fn lease(
         lease: until.map(|_| lease.to_string()),
         expires_at: until,
         messages: leased.iter().map(MessageView::delivered).collect(),
+        introduce,
     }))
 }
 

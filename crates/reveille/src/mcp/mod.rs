@@ -19,7 +19,7 @@ mod tasks;
 
 pub use clients::StandbyLimits;
 pub use handler::Handler;
-pub use identity::Identity;
+pub use identity::{FRESH_PREFIX, Identity};
 pub use local::Local;
 pub use tasks::{TaskAnswer, TaskAsk};
 

@@ -65,21 +65,29 @@ impl Deliverable {
             );
         }
         // Clients add to their names: `codex-mcp-client`.
-        let known = client.and_then(|client| SETUPS.into_iter().find(|known| client.starts_with(known)));
-        let setup =
-            known.map_or_else(|| "reveille setup CLIENT".to_owned(), |client| format!("reveille setup {client}"));
+        let find = |list: &[&'static str]| {
+            let client = client?;
+            list.iter().copied().find(|known| client.starts_with(known))
+        };
+        let setup = match (find(&WAKEABLE), find(&UNREACHABLE)) {
+            (Some(client), _) => format!("; `reveille setup {client}` on this machine sets up waking for new sessions"),
+            (None, Some(_)) => String::new(),
+            (None, None) => {
+                format!("; `reveille setup CLIENT` on this machine sets up waking for {}", WAKEABLE.join(", "))
+            }
+        };
         let waits = match self.channels.is_empty() {
             true => "the message will wait for your next tool call",
             false => "the message will wait for the next prompt or tool call",
         };
-        Some(format!(
-            "Nothing can wake this session: {waits}. Tell the user so; `{setup}` on this machine sets up waking."
-        ))
+        Some(format!("Nothing can wake this session: {waits}. Tell the user so{setup}."))
     }
 }
 
-/// Clients that `reveille setup` knows.
-pub const SETUPS: [&str; 6] = ["claude-code", "codex", "opencode", "gemini", "cursor", "cline"];
+/// Clients for which `reveille setup` sets up waking.
+const WAKEABLE: [&str; 3] = ["claude-code", "codex", "gemini"];
+/// Those for which it cannot: they do not say which conversation is which, or cannot resume one.
+const UNREACHABLE: [&str; 3] = ["opencode", "cursor", "cline"];
 
 #[cfg(test)]
 mod tests {
@@ -141,5 +149,6 @@ mod tests {
         let nothing = deliverable(&Known::default());
         assert!(nothing.warning(Some("codex-mcp-client")).is_some_and(|hint| hint.contains("`reveille setup codex`")));
         assert!(nothing.warning(Some("else")).is_some_and(|hint| hint.contains("`reveille setup CLIENT`")));
+        assert!(nothing.warning(Some("opencode")).is_some_and(|hint| !hint.contains("reveille setup")));
     }
 }

@@ -11,7 +11,7 @@ mod task;
 mod view;
 
 pub use clock::CANCELLED_HINT;
-pub use deliverable::{Deliverable, Known, SETUPS, deliverable};
+pub use deliverable::{Deliverable, Known, deliverable};
 pub use kind::client_kind;
 pub use reminders::{ClockResult, ReminderStatusName, ReminderView, ScheduledView};
 pub use run::{ToolBody, ToolCall, ToolReply};

@@ -1,6 +1,6 @@
 //! One wake rule of the configuration: which sessions it serves and the command it runs. Never through a shell.
 
-use crate::config::Length;
+use crate::{config::Length, mcp::FRESH_PREFIX};
 use reveille_core::{Millis, SessionId};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};
@@ -88,6 +88,8 @@ impl WakeRule {
     }
 
     pub fn serves(&self, session: &SessionId, client: Option<&str>) -> bool {
+        // A name that was made for a connection means nothing to the client: it cannot resume what it does not know.
+        let client = client.filter(|_| !session.as_str().starts_with(FRESH_PREFIX));
         glob(&self.matches, session.as_str()) || client.is_some_and(|client| glob(&self.matches, client))
     }
 
@@ -179,6 +181,18 @@ mod tests {
             ("", ""),
         ] {
             assert_eq!(fill(template, filling), filled);
+        }
+    }
+
+    #[test]
+    fn a_session_its_client_does_not_know_is_served_by_name_only() {
+        let rule = |matches: &str| -> WakeRule {
+            toml::from_str(&format!("match = '{matches}'\ncommand = ['x']")).expect("valid")
+        };
+        for (matches, session, serves) in
+            [("gemini*", "mcp_x", false), ("gemini*", "some-uuid", true), ("mcp_*", "mcp_x", true)]
+        {
+            assert_eq!(rule(matches).serves(&SessionId::new(session), Some("gemini-cli")), serves, "{matches} {session}");
         }
     }
 

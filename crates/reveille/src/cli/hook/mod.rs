@@ -10,7 +10,7 @@ pub use format::{HookClient, HookEvent};
 
 use super::{Common, Done, Failure, client::Client, fetch::Fetched};
 use clap::Args;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{
     io::{IsTerminal, Read, Write},
     process::ExitCode,
@@ -30,6 +30,9 @@ pub struct HookArgs {
     /// The session [default: the one named on stdin by the client]
     #[arg(long, short, env = "REVEILLE_SESSION")]
     session: Option<String>,
+    /// Tell the model how its session is called, where its tools cannot know (always for Gemini)
+    #[arg(long)]
+    tell_session: bool,
     /// How long `rewake` waits
     #[arg(long, value_name = "DURATION", default_value = "10m")]
     timeout: String,
@@ -38,13 +41,21 @@ pub struct HookArgs {
     verbose: bool,
 }
 
+impl HookArgs {
+    /// Claude Code over stdio and Codex name the session in their calls; the others' models have to.
+    fn introduces(&self) -> bool {
+        (self.tell_session || self.client == HookClient::Gemini)
+            && matches!(self.event, HookEvent::Start | HookEvent::Prompt)
+    }
+}
+
 pub fn run(common: &Common, args: HookArgs) -> Done {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let outcome = runtime.block_on(async {
-        let session = session(&args).await?;
+        let said = said(&args).await?;
         match args.event {
-            HookEvent::Rewake => rewake::run(common, &args, &session).await,
-            _ => tell(common, &args, &session).await,
+            HookEvent::Rewake => rewake::run(common, &args, &said.session).await,
+            _ => tell(common, &args, &said).await,
         }
     });
     Ok(outcome.unwrap_or_else(|failure| {
@@ -57,14 +68,25 @@ pub fn run(common: &Common, args: HookArgs) -> Done {
     }))
 }
 
+/// What is known of the conversation.
+struct Said {
+    session: String,
+    /// The client's own name for it, which its tools may not know.
+    by_client: bool,
+    /// The model has forgotten what it was told.
+    forgotten: bool,
+}
+
 /// Flag, environment, then what the client says: the same order in which the tools find their session.
-async fn session(args: &HookArgs) -> Result<String, Failure> {
+async fn said(args: &HookArgs) -> Result<Said, Failure> {
     if let Some(session) = args.session.as_ref().filter(|session| !session.trim().is_empty()) {
-        return Ok(session.clone());
+        return Ok(Said { session: session.clone(), by_client: false, forgotten: false });
     }
     let input: Value = serde_json::from_str(&input().await).unwrap_or_default();
-    let named = format::session_of(&input).map(str::to_owned);
-    named.ok_or_else(|| Failure::Refused("the hook's input names no session; use --session".into()))
+    let Some(named) = format::session_of(&input) else {
+        return Err(Failure::Refused("the hook's input names no session; use --session".into()));
+    };
+    Ok(Said { session: named.to_owned(), by_client: true, forgotten: input["source"] == "compact" })
 }
 
 /// Read on a thread of its own, which ends with the process: an input that never ends must not keep the agent waiting.
@@ -81,18 +103,32 @@ async fn input() -> String {
     tokio::time::timeout(INPUT, receiver).await.ok().and_then(Result::ok).unwrap_or_default()
 }
 
-async fn tell(common: &Common, args: &HookArgs, session: &str) -> Done {
+async fn tell(common: &Common, args: &HookArgs, said: &Said) -> Done {
     if args.client.tell(args.event, "").is_none() {
         say(args.client.silence());
         return Ok(ExitCode::SUCCESS);
     }
     let client = connect(common, args)?;
-    let Some(fetched) = within(Fetched::lease(&client, session, args.event.channel())).await? else {
+    let introduces = said.by_client && args.introduces();
+    let asked = within(Fetched::ask(&client, &said.session, args.event.channel(), introduces)).await;
+    let (fetched, introduce) = match asked {
+        // It is started by the first call, which is too late to learn the name.
+        Err(Failure::NoServer(_)) if introduces && args.event == HookEvent::Start => (None, true),
+        asked => asked?,
+    };
+    let introduce = introduces && (introduce || said.forgotten);
+    let introduction = introduce.then(|| format!("For Reveille's tools pass session: {}.", json!(said.session)));
+    let parts: Vec<&str> =
+        introduction.as_deref().into_iter().chain(fetched.as_ref().map(|fetched| fetched.text.as_str())).collect();
+    if parts.is_empty() {
         say(args.client.silence());
         return Ok(ExitCode::SUCCESS);
-    };
-    let output = args.client.tell(args.event, &fetched.text).map(|output| format!("{output}\n"));
-    settle(&client, fetched, output.is_some_and(|output| say(&output))).await;
+    }
+    let output = args.client.tell(args.event, &parts.join("\n\n")).map(|output| format!("{output}\n"));
+    let told = output.is_some_and(|output| say(&output));
+    if let Some(fetched) = fetched {
+        settle(&client, fetched, told).await;
+    }
     Ok(ExitCode::SUCCESS)
 }
 

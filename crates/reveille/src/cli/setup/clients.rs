@@ -44,6 +44,9 @@ pub struct Setup {
 const REWAKE_SECONDS: u64 = 86_400;
 const REWAKE: &str = "rewake --timeout 23h";
 
+const NAMELESS: &str = "This client tells neither its tools nor its model which conversation a call belongs to, so that no hook \
+    or wake command could find it again: messages wait for its next tool call.";
+
 pub fn setup(client: SetupClient, place: &Place<'_>) -> anyhow::Result<Setup> {
     Ok(match client {
         SetupClient::ClaudeCode => claude_code(place),
@@ -72,11 +75,13 @@ fn claude_code(place: &Place<'_>) -> Setup {
         let more = json!({"asyncRewake": true, "timeout": REWAKE_SECONDS});
         place.hook("claude-code", event, REWAKE, more)
     };
+    // Over stdio the tools know the session by themselves.
+    let told = |stdio, http| if place.http.is_some() { http } else { stdio };
     let hooks = vec![
         place.hook("claude-code", "Stop", "stop", json!({})),
         rewake("Stop"),
-        place.hook("claude-code", "UserPromptSubmit", "prompt", json!({})),
-        place.hook("claude-code", "SessionStart", "start", json!({})),
+        place.hook("claude-code", "UserPromptSubmit", told("prompt", "prompt --tell-session"), json!({})),
+        place.hook("claude-code", "SessionStart", told("start", "start --tell-session"), json!({})),
         rewake("SessionStart"),
     ];
     Setup {
@@ -129,8 +134,8 @@ fn opencode(place: &Place<'_>) -> Setup {
     let edits = vec![Edit::Fields { path: vec!["mcp", "reveille"], fields: server }];
     Setup {
         pieces: vec![Piece { path, what: "the tools", edits }],
-        wake: Some(("opencode", vec!["opencode", "run", "--session", "{session}", "{message}"])),
-        note: None,
+        wake: None,
+        note: Some(NAMELESS),
     }
 }
 
@@ -150,19 +155,13 @@ fn gemini(place: &Place<'_>) -> Setup {
 
 fn cursor(place: &Place<'_>) -> Setup {
     let server = place.server(json!({}), "command", |url| json!({"url": url}));
-    let stop = json!({"command": place.command("cursor", "stop"), "loop_limit": 10});
-    let hooks = vec![
-        Edit::Fields { path: vec![], fields: json!({"version": 1}) },
-        Edit::Element { path: vec!["hooks", "stop"], mark: " hook cursor stop".into(), element: stop },
-    ];
     let servers = Edit::Fields { path: vec!["mcpServers", "reveille"], fields: server };
     Setup {
         pieces: vec![
             Piece { path: place.below(".cursor/mcp.json"), what: "the tools", edits: vec![servers] },
-            Piece { path: place.below(".cursor/hooks.json"), what: "hooks", edits: hooks },
         ],
-        wake: Some(("cursor", vec!["agent", "--resume", "{session}", "-p", "{message}"])),
-        note: None,
+        wake: None,
+        note: Some(NAMELESS),
     }
 }
 

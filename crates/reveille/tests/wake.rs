@@ -359,7 +359,8 @@ async fn no_more_commands_than_places() {
 async fn a_command_that_takes_too_long_is_killed_with_all_it_started() {
     let desk = Desk::new();
     let script = "(sleep 600; touch survived) & echo $! > child; touch up; wait";
-    let rule = WakeRule { timeout: Length(Millis::from_secs(60)), retries: 0, ..desk.rule(script) };
+    let mut rule = WakeRule { timeout: Length(Millis::from_secs(60)), retries: 0, ..desk.rule(script) };
+    rule.command.pop(); // it never gets the message
     let world = desk.world(rule).await;
     ends(&world, "agent").await;
     world.advance(GRACE);
@@ -372,6 +373,25 @@ async fn a_command_that_takes_too_long_is_killed_with_all_it_started() {
     let child = desk.read("child");
     let state = std::fs::read_to_string(format!("/proc/{}/stat", child.trim())).unwrap_or_default();
     assert!(state.is_empty() || state.contains(") Z"), "still there: {state}");
+}
+
+#[tokio::test]
+async fn an_agent_that_has_its_message_and_takes_too_long_is_not_told_again() {
+    let desk = Desk::new();
+    let mut rule = WakeRule { timeout: Length(Millis::from_secs(60)), ..desk.rule("cat > told; touch up; sleep 600") };
+    rule.command.pop();
+    let world = desk.world(rule).await;
+    let timer = ends(&world, "agent").await;
+    world.advance(GRACE);
+    until("it is up", async || desk.path("up").exists()).await;
+    world.advance(60);
+    let ended = until_events(&world, "agent", "wake.ended", 1).await;
+    has(&ended, json!({"exit": null, "killed": true}));
+    world.until_event(&timer.replace("timer_", "msg_"), "message.delivered").await;
+    world.advance(10_000);
+    settle().await;
+    assert_eq!(events(&world, "agent", "wake.started").await.len(), 1);
+    assert!(world.inbox("agent").await.is_empty());
 }
 
 #[tokio::test]
@@ -414,7 +434,7 @@ async fn rules_are_checked_and_mistakes_named() {
     home.write_config("[wake.claude]\nmatch = 'claude-*'\ncommand = ['claude', '-p', '--resume', '{session}']\n");
     let checked = home.run(&["config", "check"]).await;
     assert_eq!(checked.code, Some(0), "{checked:?}");
-    assert!(checked.out.contains("timeout = \"600s\"") && checked.out.contains("per_hour = 12"), "{}", checked.out);
+    assert!(checked.out.contains("timeout = \"3600s\"") && checked.out.contains("per_hour = 12"), "{}", checked.out);
 }
 
 /// The real binary, killed with -9 at the worst moments: the agent is started exactly once, and can go on working with

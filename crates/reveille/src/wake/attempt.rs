@@ -70,7 +70,9 @@ impl Attempt {
         }
         let began = self.engine.now();
         let ended = self.command(rule, &leased).await;
-        let told = ended.code == Some(0);
+        // Whatever an agent that has its message does not finish in time: to be told again would begin it anew.
+        let given = ended.read || rule.gives_message();
+        let told = ended.code == Some(0) || ended.killed && given && !self.stop.is_cancelled();
         self.close(lease, told).await;
         let data = json!({
             "rule": name,
@@ -148,7 +150,7 @@ impl Attempt {
         let filling = Filling { session: self.session.as_str(), message: &message, server: &self.rules.server };
         let arguments = match rule.arguments(filling) {
             Ok(arguments) => arguments,
-            Err(output) => return process::Ended { code: None, killed: false, output },
+            Err(output) => return process::Ended { code: None, killed: false, read: false, output },
         };
         let own = [("REVEILLE_SESSION", self.session.as_str()), ("REVEILLE_URL", &self.rules.server)];
         let own = own.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));

@@ -2,9 +2,17 @@
 //! time is over.
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use std::{ffi::OsStr, future::Future, io, path::Path, process::Stdio, time::Duration};
+use std::{
+    ffi::OsStr,
+    future::Future,
+    io::{self, PipeReader, PipeWriter},
+    path::Path,
+    process::Stdio,
+    time::Duration,
+};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
+    net::unix::pipe,
     process::{Child, Command},
     task::JoinHandle,
 };
@@ -33,27 +41,29 @@ pub struct Ended {
     /// `None`: it could not be started, or was killed.
     pub code: Option<i32>,
     pub killed: bool,
+    /// It has read all of its input.
+    pub read: bool,
     /// What it said, on both outputs.
     pub output: String,
 }
 
 /// Runs the command to its end, or until `time_over` resolves.
 pub async fn run(order: Order<'_>, time_over: impl Future<Output = ()>) -> Ended {
-    let mut child = match start(&order) {
-        Ok(child) => child,
+    let (mut child, input) = match start(&order) {
+        Ok(started) => started,
         Err(error) => {
             let output = format!("{} could not be started: {error}", order.program);
-            return Ended { code: None, killed: false, output };
+            return Ended { code: None, killed: false, read: false, output };
         }
     };
     let group = Group::of(&child);
     let said = [tail(child.stdout.take()), tail(child.stderr.take())];
-    let feeding = feed(&mut child, order.stdin);
     let status = tokio::select! {
         status = child.wait() => Some(status),
         () = time_over => None,
     };
-    feeding.abort();
+    let read = input.is_read();
+    input.feeding.abort();
     let killed = status.is_none();
     let status = match status {
         Some(status) => status,
@@ -63,14 +73,15 @@ pub async fn run(order: Order<'_>, time_over: impl Future<Output = ()>) -> Ended
     for said in said {
         output.push_str(&words(said).await);
     }
-    Ended { code: status.ok().and_then(|status| status.code()).filter(|_| !killed), killed, output }
+    Ended { code: status.ok().and_then(|status| status.code()).filter(|_| !killed), killed, read, output }
 }
 
-fn start(order: &Order<'_>) -> io::Result<Child> {
+fn start(order: &Order<'_>) -> io::Result<(Child, Input)> {
+    let (reader, writer) = io::pipe()?;
     let mut command = Command::new(OsStr::new(order.program));
     command
         .args(&order.arguments)
-        .stdin(Stdio::piped())
+        .stdin(reader.try_clone()?)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0)
@@ -82,17 +93,30 @@ fn start(order: &Order<'_>) -> io::Result<Child> {
     if let Some(cwd) = order.cwd {
         command.current_dir(cwd);
     }
-    command.spawn()
+    let child = command.spawn()?;
+    Ok((child, Input::feed(reader, writer, order.stdin.clone())?))
 }
 
-/// A command that does not read its input must not hold anything up.
-fn feed(child: &mut Child, text: String) -> JoinHandle<()> {
-    let stdin = child.stdin.take();
-    tokio::spawn(async move {
-        if let Some(mut stdin) = stdin {
-            let _ = stdin.write_all(text.as_bytes()).await;
-        }
-    })
+/// What the command is told, on its way.
+struct Input {
+    feeding: JoinHandle<()>,
+    /// The command's own end of the pipe, to see what is left in it.
+    reader: PipeReader,
+}
+
+impl Input {
+    /// A command that does not read its input must not hold anything up.
+    fn feed(reader: PipeReader, writer: PipeWriter, text: String) -> io::Result<Self> {
+        let mut writer = pipe::Sender::from_owned_fd(writer.into())?;
+        let feeding = tokio::spawn(async move {
+            let _ = writer.write_all(text.as_bytes()).await;
+        });
+        Ok(Self { feeding, reader })
+    }
+
+    fn is_read(&self) -> bool {
+        self.feeding.is_finished() && rustix::io::ioctl_fionread(&self.reader) == Ok(0)
+    }
 }
 
 /// The process group of a command.
@@ -166,6 +190,14 @@ mod tests {
         let script = "cat; printf ' %s %s' $WORD \"$PWD\"; echo oops >&2; exit 3";
         let ended = run(shell(script), std::future::pending()).await;
         assert_eq!((ended.code, ended.killed, ended.output.as_str()), (Some(3), false, "a message value /oops\n"));
+    }
+
+    #[tokio::test]
+    async fn whether_it_has_read_its_input_is_known() {
+        for (script, read) in [("cat > /dev/null", true), ("head -c 3 > /dev/null", false), ("exec <&-; sleep 0.05", false)]
+        {
+            assert_eq!(run(shell(script), std::future::pending()).await.read, read, "{script}");
+        }
     }
 
     #[tokio::test]

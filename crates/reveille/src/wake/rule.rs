@@ -39,7 +39,7 @@ fn grace() -> Length {
 }
 
 fn timeout() -> Length {
-    Length(Millis::from_secs(600))
+    Length(Millis::from_secs(3600))
 }
 
 fn retries() -> u32 {
@@ -85,6 +85,11 @@ impl WakeRule {
             return wrong(".env", "names must not be empty or contain `=`; nothing may contain NUL characters");
         }
         Ok(())
+    }
+
+    /// The message is in the arguments.
+    pub fn gives_message(&self) -> bool {
+        self.command.iter().any(|part| part.contains("{message}"))
     }
 
     pub fn serves(&self, session: &SessionId, client: Option<&str>) -> bool {

@@ -419,6 +419,7 @@ async fn rules_are_checked_and_mistakes_named() {
         ("[wake.x]\nmatch = '*'", "command"),
         ("[wake.x]\nmatch = '*'\ncommand = 'a b'", "command"),
         ("[wake.x]\nmatch = '*'\ncommand = ['a']\nper_hour = 0", "`wake.x.per_hour`"),
+        ("[wake.x]\nmatch = '*'\ncommand = ['bash', '-c', 'a {message}']", "stdin"),
         ("[wake.x]\nmatch = '*'\ncommand = ['a']\ngrace = 'soon'", "soon"),
         ("[wake.x]\nmatch = '*'\ncommand = ['a']\nshell = true", "shell"),
         ("[wake.'x y']\nmatch = '*'\ncommand = ['a']", "`wake.x y`"),

@@ -8,6 +8,8 @@ use std::{collections::BTreeMap, path::PathBuf};
 /// Name of a rule, in bytes: it is part of the channel that the history shows.
 const NAME_BYTES_MAX: usize = 50;
 
+const SHELLS: [&str; 4] = ["sh", "bash", "zsh", "dash"];
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WakeRule {
@@ -78,6 +80,12 @@ impl WakeRule {
         if self.command[0].contains('{') {
             return wrong(".command", "the program itself must be written out; placeholders are for arguments");
         }
+        if self.script().is_some_and(|script| ["{message}", "{session}"].iter().any(|name| script.contains(name))) {
+            let why = "`{message}` and `{session}` must not be part of a shell's script, which would run what they say; \
+                       read the message from stdin, or write \"$1\" and give the placeholder as an argument after `sh`: \
+                       [\"sh\", \"-c\", \"agent \\\"$1\\\"\", \"sh\", \"{message}\"]";
+            return wrong(".command", why);
+        }
         if self.per_hour == 0 {
             return wrong(".per_hour", "must be at least 1; remove the rule to switch it off");
         }
@@ -85,6 +93,15 @@ impl WakeRule {
             return wrong(".env", "names must not be empty or contain `=`; nothing may contain NUL characters");
         }
         Ok(())
+    }
+
+    /// The script of a shell, if that is what is run.
+    fn script(&self) -> Option<&str> {
+        let is_shell = |part: &String| SHELLS.contains(&part.rsplit('/').next().unwrap_or(part));
+        let after = &self.command[self.command.iter().position(is_shell)? + 1..];
+        let is_c = |part: &String| part.starts_with('-') && !part.starts_with("--") && part.contains('c');
+        let after = &after[after.iter().position(is_c)? + 1..];
+        after.iter().find(|part| !part.starts_with('-')).map(String::as_str)
     }
 
     /// The message is in the arguments.
@@ -217,6 +234,8 @@ mod tests {
             ("match = '*'\ncommand = []", ".command"),
             ("match = '*'\ncommand = ['']", ".command"),
             ("match = '*'\ncommand = ['{message}']", ".command"),
+            ("match = '*'\ncommand = ['sh', '-c', 'x {message}']", ".command"),
+            ("match = '*'\ncommand = ['/usr/bin/env', '/bin/bash', '-l', '-ec', 'x {session}']", ".command"),
             ("match = '*'\ncommand = ['x']\nper_hour = 0", ".per_hour"),
             ("match = '*'\ncommand = ['x']\nenv = { 'a=b' = 'c' }", ".env"),
         ] {
@@ -226,5 +245,9 @@ mod tests {
         let rule: WakeRule = toml::from_str("match = '*'\ncommand = ['x']").expect("valid");
         assert_eq!(rule.check("name"), Ok(()));
         assert!(rule.check("a b").is_err());
+        let fine = r#"match = '*'
+            command = ['sh', '-c', 'x "$1"', 'sh', '{message}']"#;
+        let rule: WakeRule = toml::from_str(fine).expect("valid");
+        assert_eq!(rule.check("name"), Ok(()));
     }
 }

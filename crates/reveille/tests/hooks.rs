@@ -141,6 +141,13 @@ async fn a_hook_never_breaks_its_agent() {
     let rewake = ran(&home, &["claude-code", "rewake"], "s").await;
     assert_eq!((rewake.code, rewake.err.as_str()), (Some(0), ""));
 
+    // 2 would block the agent.
+    for wrong in [&["claude-code", "stoop"][..], &["claude-code"], &["claude-code", "stop", "--nonsense"]] {
+        let ran = ran(&home, wrong, "s").await;
+        assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""), "{wrong:?}");
+        assert!(ran.err.starts_with("error: "), "{ran:?}");
+    }
+
     let _daemon = home.serve().await;
     for input in ["", "not json", "{}", "[1]", r#"{"session_id": 5}"#, r#"{"session_id": " "}"#] {
         let odd = ended(hook(&home, &["claude-code", "stop"], input)).await;

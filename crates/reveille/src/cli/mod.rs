@@ -1,8 +1,8 @@
 //! The command line. One file per command, named as the command; they speak to a running server over its HTTP API.
 //!
 //! Exit codes: 0 done · 1 refused or failed · 2 wrong usage · 3 no server answers · 4 `timer` returned while the timer
-//! goes on · 5 `timer` returned because the timer was stopped. `hook` ends with 0 whatever happens, but for `rewake`,
-//! which wakes its client with 2.
+//! goes on · 5 `timer` returned because the timer was stopped. `hook` ends with 0 whatever happens, or 1 if it is
+//! called wrongly, but for `rewake`, which wakes its client with 2.
 
 mod act;
 pub mod channel;
@@ -148,7 +148,15 @@ pub fn main() -> ExitCode {
     if needs_serve(&words) {
         words.insert(1, "serve".into());
     }
-    let cli = Cli::parse_from(words);
+    let cli = match Cli::try_parse_from(&words) {
+        Ok(cli) => cli,
+        // 2 would block the agent whose client runs this.
+        Err(error) if error.use_stderr() && command_word(&words).is_some_and(|word| word == "hook") => {
+            let _ = error.print();
+            return ExitCode::from(1);
+        }
+        Err(error) => error.exit(),
+    };
     let outcome = match cli.command.unwrap_or(Command::Serve(ServeArgs::default())) {
         Command::Serve(args) => serve::run(&cli.common, args),
         Command::Mcp(args) => mcp::run(&cli.common, args),
@@ -203,6 +211,11 @@ fn complain(why: &str, code: u8) -> ExitCode {
 
 /// No command was given, only flags, and none that is answered by itself.
 fn needs_serve(words: &[std::ffi::OsString]) -> bool {
+    command_word(words).is_none()
+}
+
+/// The command, or the flag that is answered by itself.
+fn command_word(words: &[std::ffi::OsString]) -> Option<String> {
     let mut command = Cli::command();
     command.build();
     let takes_value = |flag: &str| {
@@ -211,13 +224,13 @@ fn needs_serve(words: &[std::ffi::OsString]) -> bool {
     let mut words = words.iter().skip(1).map(|word| word.to_string_lossy().into_owned());
     while let Some(word) = words.next() {
         if !word.starts_with('-') || ["--help", "-h", "--version", "-V"].contains(&word.as_str()) {
-            return false;
+            return Some(word);
         }
         if takes_value(&word) || word == "--listen" || word == "--database-url" {
             words.next();
         }
     }
-    true
+    None
 }
 
 #[cfg(test)]

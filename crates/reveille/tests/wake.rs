@@ -164,6 +164,23 @@ async fn sessions_are_matched_by_name_or_client_and_others_are_told_the_truth() 
 }
 
 #[tokio::test]
+async fn reminders_are_told_of_as_missions_are() {
+    let desk = Desk::new();
+    let world = desk.world(desk.rule("cat > told")).await;
+    let schedule = json!({"action": "schedule", "items": [{"task": "look", "in": "1h"}]});
+    let kept = world.tool("agent", "clock", schedule.clone()).await.body;
+    assert_eq!(kept["delivery"], json!({"channels": ["wake:test"], "wakes": true}));
+    assert!(!text(&kept["hint"]).contains("Nothing can wake"), "{kept}");
+    let lonely = world.tool("stranger", "clock", schedule).await.body;
+    assert_eq!(lonely["delivery"], json!({"channels": [], "wakes": false}));
+    assert!(text(&lonely["hint"]).contains("Nothing can wake this session"), "{lonely}");
+    assert_eq!(world.tool("agent", "clock", json!({"action": "list"})).await.body.get("delivery"), None);
+    world.advance(3600);
+    until_events(&world, "agent", "wake.ended", 1).await;
+    assert!(desk.read("told").contains("look"));
+}
+
+#[tokio::test]
 async fn a_command_that_fails_is_tried_again_and_then_given_up() {
     let desk = Desk::new();
     let rule = WakeRule { retries: 2, ..desk.rule("echo no; exit 7") };

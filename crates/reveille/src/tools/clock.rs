@@ -165,7 +165,14 @@ impl ToolCall<'_> {
             ClockWish::Cancel(id) => (self.execute(Command::CancelReminder { id }, true).await?, "cancelled"),
             ClockWish::Clear => (self.execute(Command::ClearReminders, true).await?, "cleared"),
         };
-        let result = answer(&done, self.engine.now(), self.engine.limits());
+        let mut result = answer(&done, self.engine.now(), self.engine.limits());
+        if let Reply::Scheduled(scheduled) = &done.reply {
+            let (delivery, warning) = self.delivery().await;
+            if let Some(warning) = warning.filter(|_| !is_due(scheduled, self.engine.now(), self.engine.limits())) {
+                result.hint = format!("{} {warning}", result.hint);
+            }
+            result.delivery = Some(delivery);
+        }
         let deliveries = done.delivery.into_iter().collect();
         Ok((ToolReply { body: ToolBody::Clock(Box::new(result)), deliveries, task: None }, counted))
     }
@@ -199,6 +206,7 @@ fn answer(done: &Done, now: Timestamp, limits: &Limits) -> ClockResult {
         removed_count: None,
         now: iso(now),
         messages: done.riding.iter().map(MessageView::delivered).collect(),
+        delivery: None,
         hint: String::new(),
     };
     match &done.reply {
@@ -223,9 +231,17 @@ fn answer(done: &Done, now: Timestamp, limits: &Limits) -> ClockResult {
     result
 }
 
+fn first(scheduled: &[Scheduled], now: Timestamp) -> Timestamp {
+    scheduled.iter().map(|scheduled| scheduled.due_at).min().unwrap_or(now)
+}
+
+fn is_due(scheduled: &[Scheduled], now: Timestamp, limits: &Limits) -> bool {
+    first(scheduled, now).minus(limits.due_window) <= now
+}
+
 fn scheduled_hint(scheduled: &[Scheduled], now: Timestamp, limits: &Limits) -> String {
-    let first = scheduled.iter().map(|scheduled| scheduled.due_at).min().unwrap_or(now);
-    if first.minus(limits.due_window) <= now {
+    let first = first(scheduled, now);
+    if is_due(scheduled, now, limits) {
         return "Due now: it is told with your next request or tool result.".into();
     }
     format!(

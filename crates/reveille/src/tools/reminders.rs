@@ -1,7 +1,7 @@
 //! What agents and people are shown of reminders: the fields of the original tool. Instants are texts in ISO 8601 with
 //! the offset of this machine, since the one who reads them is a model that thinks in the times of its user.
 
-use super::MessageView;
+use super::{Deliverable, MessageView};
 use jiff::tz::TimeZone;
 use reveille_core::{
     Reminder, Scheduled, Timestamp,
@@ -109,5 +109,8 @@ pub struct ClockResult {
     pub now: String,
     /// Everything the system had to tell.
     pub messages: Vec<MessageView>,
+    /// `schedule`: how the reminders will come.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delivery: Option<Deliverable>,
     pub hint: String,
 }

@@ -1,7 +1,7 @@
 //! One tool call from beginning to end: arguments → command → (standing by) → result.
 
 use super::{
-    ClockResult, Known, MessageView, Outcome, TaskView, TimerResult, TimerView, TimersResult, Tool,
+    ClockResult, Deliverable, Known, MessageView, Outcome, TaskView, TimerResult, TimerView, TimersResult, Tool,
     arguments::{Arguments, TimerWish},
     client_kind, deliverable,
 };
@@ -358,6 +358,16 @@ impl ToolCall<'_> {
     /// Accepted means deliverable, or the answer says that it is not.
     async fn add_delivery(&self, reply: &mut ToolReply) {
         let ToolBody::Timer(result) = &mut reply.body else { return };
+        let (delivery, warning) = self.delivery().await;
+        if let Some(warning) = warning {
+            let left = result.timer.remaining_time.0.get().div_ceil(1000);
+            result.hint = format!("End your turn now: the mission is kept and due in {left} seconds. {warning}");
+        }
+        result.delivery = Some(delivery);
+    }
+
+    /// By which ways a message of this session comes, and what to say if none of them wakes its agent.
+    pub(super) async fn delivery(&self) -> (Deliverable, Option<String>) {
         let client = self.client_kind();
         let rules = self.engine.wake_rules();
         let mut wake_rule = rules.serving(&self.session, client.as_deref());
@@ -370,11 +380,8 @@ impl ToolCall<'_> {
         reach.silent_client |= self.holds;
         let wake_rule = wake_rule.map(|rule| rules.list[rule].0.clone());
         let delivery = deliverable(&Known { task: self.task, reach, wake_rule });
-        if let Some(warning) = delivery.warning(client.as_deref()) {
-            let left = result.timer.remaining_time.0.get().div_ceil(1000);
-            result.hint = format!("End your turn now: the mission is kept and due in {left} seconds. {warning}");
-        }
-        result.delivery = Some(delivery);
+        let warning = delivery.warning(client.as_deref());
+        (delivery, warning)
     }
 
     fn client_kind(&self) -> Option<String> {

@@ -5,7 +5,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use std::{fs, path::PathBuf};
+use std::{collections::BTreeSet, fs, path::PathBuf};
 use support::process::{BINARY, Home, exists};
 
 fn read(path: &PathBuf) -> Value {
@@ -149,6 +149,80 @@ async fn a_project_has_files_of_its_own() {
         assert!(first.contains("http://127.0.0.1:7383/mcp"), "{first}");
     }
     assert_eq!(home.run(&["setup", "cline", "--project"]).await.code, Some(1));
+}
+
+#[tokio::test]
+async fn one_transport_takes_the_place_of_the_other() {
+    let home = Home::default();
+    for (client, file) in [
+        ("claude-code", ".claude.json"),
+        ("codex", ".codex/config.toml"),
+        ("opencode", "config/opencode/opencode.json"),
+        ("gemini", ".gemini/settings.json"),
+        ("cursor", ".cursor/mcp.json"),
+        ("cline", ".cline/data/settings/cline_mcp_settings.json"),
+    ] {
+        let (path, mut texts) = (home.dir.path().join(file), Vec::new());
+        for http in [false, true, false] {
+            let words = ["setup", client, "--write", "--http"];
+            assert_eq!(home.run(&words[..if http { 4 } else { 3 }]).await.code, Some(0), "{client}");
+            texts.push(fs::read_to_string(&path).unwrap());
+            let text = texts.last().unwrap();
+            let entry = text.split("hooks").next().unwrap();
+            assert_eq!(entry.contains("7383/mcp"), http, "{text}");
+            assert_eq!(entry.contains(BINARY), !http, "{text}");
+            assert!(!http || !text.contains("args") && !text.contains("stdio"), "{text}");
+            if client == "claude-code" {
+                let hooks = fs::read_to_string(home.dir.path().join(".claude/settings.json")).unwrap();
+                assert_eq!(hooks.matches("start --tell-session").count(), usize::from(http), "{hooks}");
+            }
+        }
+        let sorted = |text: &str| text.lines().map(|line| line.trim_end_matches(',').to_owned()).collect::<BTreeSet<_>>();
+        assert_eq!(sorted(&texts[0]), sorted(&texts[2]), "{client}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_said_is_carried_into_what_is_written() {
+    let home = Home::default();
+    let other = tempfile::tempdir().unwrap();
+    let (data, config) = (other.path().join("my data"), other.path().join("c.toml"));
+    fs::write(&config, "listen = \"127.0.0.1:0\"\n").unwrap();
+    let (data, config) = (data.to_str().unwrap(), config.to_str().unwrap());
+    let options = ["--config", config, "--data-dir", data];
+    let written = home.run(&[&["setup", "claude-code", "--write"], &options[..]].concat()).await;
+    assert_eq!(written.code, Some(0), "{written:?}");
+    let servers = read(&home.dir.path().join(".claude.json"));
+    assert_eq!(servers["mcpServers"]["reveille"]["args"], json!(["mcp", "--config", config, "--data-dir", data]));
+    let hooks = read(&home.dir.path().join(".claude/settings.json"));
+    let command = format!("{BINARY} hook claude-code stop --config {config} --data-dir '{data}'");
+    assert_eq!(hooks["hooks"]["Stop"][0]["hooks"][0]["command"], command);
+    // An address that nobody knows is not made up.
+    let http = home.run(&[&["setup", "claude-code", "--http"], &options[..]].concat()).await;
+    assert_eq!(http.code, Some(1));
+    assert!(http.err.contains("port 0"), "{http:?}");
+    fs::create_dir_all(data).unwrap();
+    fs::write(PathBuf::from(data).join("address"), "http://127.0.0.1:5555\n").unwrap();
+    let http = home.run(&[&["setup", "claude-code", "--http"], &options[..]].concat()).await;
+    assert!(http.out.contains("http://127.0.0.1:5555/mcp") && http.out.contains("port 0"), "{http:?}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn the_first_backup_is_kept_and_nothing_is_opened_to_others() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = Home::default();
+    let path = home.dir.path().join(".claude.json");
+    fs::write(&path, r#"{"secret": 1}"#).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    let backup = PathBuf::from(format!("{}.reveille-backup", path.display()));
+    for words in [&["setup", "claude-code", "--write"][..], &["setup", "claude-code", "--write", "--http"]] {
+        assert_eq!(home.run(words).await.code, Some(0));
+        assert_eq!(read(&backup), json!({"secret": 1}));
+        for file in [&path, &backup] {
+            assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+    }
 }
 
 #[cfg(unix)]

@@ -19,6 +19,8 @@ pub enum SetupClient {
 pub struct Place<'a> {
     /// How hooks and clients call this program.
     pub program: &'a str,
+    /// What they have to add to be understood as this call was: `--data-dir` and the like.
+    pub options: &'a [String],
     /// Speak to the server at this URL instead of starting `reveille mcp`.
     pub http: Option<&'a str>,
     /// Below the working directory instead of the user's home.
@@ -43,6 +45,11 @@ pub struct Setup {
 /// Claude Code gives a hook that waits in the background as long as it is told to; a day, and a little less for us.
 const REWAKE_SECONDS: u64 = 86_400;
 const REWAKE: &str = "rewake --timeout 23h";
+
+/// Fields of an entry that only a program has, and those that only an address has.
+const OF_PROGRAMS: &[&str] = &["type", "command", "args", "env", "env_vars", "cwd", "environment"];
+const OF_ADDRESSES: &[&str] =
+    &["type", "url", "httpUrl", "headers", "http_headers", "env_http_headers", "bearer_token_env_var"];
 
 const NAMELESS: &str = "This client tells neither its tools nor its model which conversation a call belongs to, so that no hook \
     or wake command could find it again: messages wait for its next tool call.";
@@ -70,7 +77,9 @@ fn claude_code(place: &Place<'_>) -> Setup {
             own.unwrap_or_else(|| place.home().join(".claude")).join("settings.json"),
         ),
     };
-    let server = place.server(json!({"type": "stdio"}), "command", |url| json!({"type": "http", "url": url}));
+    let server = place.server(vec!["mcpServers", "reveille"], json!({"type": "stdio"}), |url| {
+        json!({"type": "http", "url": url})
+    });
     let rewake = |event| {
         let more = json!({"asyncRewake": true, "timeout": REWAKE_SECONDS});
         place.hook("claude-code", event, REWAKE, more)
@@ -86,11 +95,7 @@ fn claude_code(place: &Place<'_>) -> Setup {
     ];
     Setup {
         pieces: vec![
-            Piece {
-                path: servers,
-                what: "the tools",
-                edits: vec![Edit::Fields { path: vec!["mcpServers", "reveille"], fields: server }],
-            },
+            Piece { path: servers, what: "the tools", edits: server },
             Piece { path: settings, what: "hooks", edits: hooks },
         ],
         wake: Some(("claude-code", vec!["claude", "-p", "--resume", "{session}"])),
@@ -103,13 +108,12 @@ fn codex(place: &Place<'_>) -> Setup {
         true => PathBuf::from(".codex"),
         false => (place.variable)("CODEX_HOME").unwrap_or_else(|| place.home().join(".codex")),
     };
-    let server = place.server(json!({}), "command", |url| json!({"url": url}));
+    let servers = place.server(vec!["mcp_servers", "reveille"], json!({}), |url| json!({"url": url}));
     let hooks = [("Stop", "stop"), ("UserPromptSubmit", "prompt"), ("SessionStart", "start")];
     let hooks = hooks.map(|(event, word)| place.hook("codex", event, word, json!({}))).into();
-    let servers = Edit::Fields { path: vec!["mcp_servers", "reveille"], fields: server };
     Setup {
         pieces: vec![
-            Piece { path: home.join("config.toml"), what: "the tools", edits: vec![servers] },
+            Piece { path: home.join("config.toml"), what: "the tools", edits: servers },
             Piece { path: home.join("hooks.json"), what: "hooks", edits: hooks },
         ],
         wake: Some(("codex", vec!["codex", "exec", "resume", "{session}", "-"])),
@@ -129,9 +133,12 @@ fn opencode(place: &Place<'_>) -> Setup {
     let path = if (place.exists)(&commented) { commented } else { directory.join("opencode.json") };
     let server = match place.http {
         Some(url) => json!({"type": "remote", "url": url, "enabled": true}),
-        None => json!({"type": "local", "command": [place.program, "mcp"], "enabled": true}),
+        None => {
+            let command: Vec<String> = [place.program.to_owned()].into_iter().chain(place.arguments()).collect();
+            json!({"type": "local", "command": command, "enabled": true})
+        }
     };
-    let edits = vec![Edit::Fields { path: vec!["mcp", "reveille"], fields: server }];
+    let edits = place.instead(vec!["mcp", "reveille"], server);
     Setup {
         pieces: vec![Piece { path, what: "the tools", edits }],
         wake: None,
@@ -141,8 +148,7 @@ fn opencode(place: &Place<'_>) -> Setup {
 
 fn gemini(place: &Place<'_>) -> Setup {
     let path = place.below(".gemini/settings.json");
-    let server = place.server(json!({}), "command", |url| json!({"httpUrl": url}));
-    let mut edits = vec![Edit::Fields { path: vec!["mcpServers", "reveille"], fields: server }];
+    let mut edits = place.server(vec!["mcpServers", "reveille"], json!({}), |url| json!({"httpUrl": url}));
     for (event, word) in [("AfterAgent", "stop"), ("BeforeAgent", "prompt"), ("SessionStart", "start")] {
         edits.push(place.hook("gemini", event, word, json!({"name": format!("reveille-{word}")})));
     }
@@ -154,12 +160,9 @@ fn gemini(place: &Place<'_>) -> Setup {
 }
 
 fn cursor(place: &Place<'_>) -> Setup {
-    let server = place.server(json!({}), "command", |url| json!({"url": url}));
-    let servers = Edit::Fields { path: vec!["mcpServers", "reveille"], fields: server };
+    let edits = place.server(vec!["mcpServers", "reveille"], json!({}), |url| json!({"url": url}));
     Setup {
-        pieces: vec![
-            Piece { path: place.below(".cursor/mcp.json"), what: "the tools", edits: vec![servers] },
-        ],
+        pieces: vec![Piece { path: place.below(".cursor/mcp.json"), what: "the tools", edits }],
         wake: None,
         note: Some(NAMELESS),
     }
@@ -173,8 +176,9 @@ fn cline(place: &Place<'_>) -> Setup {
     let then = ".config/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json";
     let then = place.home().join(then);
     let path = if !(place.exists)(&now) && (place.exists)(&then) { then } else { now };
-    let server = place.server(json!({}), "command", |url| json!({"type": "streamableHttp", "url": url}));
-    let edits = vec![Edit::Fields { path: vec!["mcpServers", "reveille"], fields: server }];
+    let edits = place.server(vec!["mcpServers", "reveille"], json!({}), |url| {
+        json!({"type": "streamableHttp", "url": url})
+    });
     Setup {
         pieces: vec![Piece { path, what: "the tools", edits }],
         wake: None,
@@ -195,17 +199,29 @@ impl Place<'_> {
     }
 
     /// The entry of an MCP server: a program that is started, or an address.
-    fn server(&self, mut program: Value, key: &str, http: impl Fn(&str) -> Value) -> Value {
+    fn server(&self, path: Vec<&'static str>, mut program: Value, http: impl Fn(&str) -> Value) -> Vec<Edit> {
         if let Some(url) = self.http {
-            return http(url);
+            return self.instead(path, http(url));
         }
-        program[key] = json!(self.program);
-        program["args"] = json!(["mcp"]);
-        program
+        program["command"] = json!(self.program);
+        program["args"] = json!(self.arguments());
+        self.instead(path, program)
+    }
+
+    /// The entry, without what belongs to the other transport: clients refuse an entry that has both.
+    fn instead(&self, path: Vec<&'static str>, fields: Value) -> Vec<Edit> {
+        let other = if self.http.is_some() { OF_PROGRAMS } else { OF_ADDRESSES };
+        let names = other.iter().copied().filter(|name| fields.get(name).is_none()).collect();
+        vec![Edit::Without { path: path.clone(), names }, Edit::Fields { path, fields }]
+    }
+
+    fn arguments(&self) -> Vec<String> {
+        ["mcp".to_owned()].into_iter().chain(self.options.iter().cloned()).collect()
     }
 
     fn command(&self, client: &str, words: &str) -> String {
-        format!("{} hook {client} {words}", quoted(self.program))
+        let options = self.options.iter().map(|option| format!(" {}", quoted(option)));
+        format!("{} hook {client} {words}{}", quoted(self.program), options.collect::<String>())
     }
 
     /// One hook in the form that Claude Code has made common.
@@ -222,6 +238,6 @@ impl Place<'_> {
 
 /// As one word of a shell: hooks are run by one.
 fn quoted(program: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:".contains(c);
     if program.chars().all(plain) { program.to_owned() } else { format!("'{}'", program.replace('\'', r"'\''")) }
 }

@@ -3,13 +3,15 @@
 use anyhow::{Context, bail};
 use serde::Serialize;
 use serde_json::{Map, Value, json, ser::PrettyFormatter};
-use toml_edit::{DocumentMut, Item, Table};
+use toml_edit::{DocumentMut, Item, Table, TableLike};
 
 /// One thing that a file has to say.
 #[derive(Clone, Debug)]
 pub enum Edit {
     /// These fields of the object at this path; its other fields stay.
     Fields { path: Vec<&'static str>, fields: Value },
+    /// These fields of the object at this path are not wanted, if there is one.
+    Without { path: Vec<&'static str>, names: Vec<&'static str> },
     /// Only if there is nothing at this path: people tune it.
     Default { path: Vec<&'static str>, fields: Value },
     /// A hook in the list at this path. One whose command mentions `mark` is ours already: it is brought up to date
@@ -50,6 +52,12 @@ fn apply(document: &mut Value, edit: &Edit) -> anyhow::Result<()> {
             let object = object_at(document, path)?;
             for (name, value) in fields.as_object().into_iter().flatten() {
                 object.insert(name.clone(), value.clone());
+            }
+        }
+        Edit::Without { path, names } => {
+            let found = path.iter().try_fold(document, |at, name| at.get_mut(name));
+            if let Some(object) = found.and_then(Value::as_object_mut) {
+                names.iter().for_each(|name| drop(object.shift_remove(*name)));
             }
         }
         Edit::Default { path, fields } => {
@@ -106,6 +114,15 @@ pub fn toml(text: &str, edits: &[Edit]) -> anyhow::Result<String> {
     let mut document: DocumentMut = text.parse().context("it is not valid TOML")?;
     for edit in edits {
         let (path, fields, overwrite) = match edit {
+            Edit::Without { path, names } => {
+                let table = path.iter().try_fold(document.as_table_mut() as &mut dyn TableLike, |at, name| {
+                    at.get_mut(name).and_then(Item::as_table_like_mut)
+                });
+                if let Some(table) = table {
+                    names.iter().for_each(|name| drop(table.remove(name)));
+                }
+                continue;
+            }
             Edit::Fields { path, fields } => (path, fields, true),
             Edit::Default { path, fields } => (path, fields, false),
             Edit::Element { .. } => bail!("lists of TOML files are not changed"),
@@ -212,5 +229,9 @@ mod tests {
         let edits = [Edit::Default { path: vec!["wake", "x"], fields }];
         assert_eq!(toml(tuned, &edits).expect("written"), tuned);
         assert!(toml("= broken", &edits).is_err());
+        let without = [Edit::Without { path: vec!["wake", "x"], names: vec!["match", "other"] }];
+        assert_eq!(toml(tuned, &without).expect("written"), "[wake.x]\n");
+        assert_eq!(toml("a = 1\n", &without).expect("written"), "a = 1\n", "nothing is made for it");
+        assert_eq!(json(r#"{"wake":{"x":{"match":1,"a":2}}}"#, &without).expect("written").matches('"').count(), 6);
     }
 }

@@ -11,8 +11,10 @@ use clients::{Piece, Place, Setup, SetupClient};
 use edit::Edit;
 use serde_json::json;
 use std::{
-    env, fs,
-    io::ErrorKind,
+    env,
+    fs::{self, OpenOptions},
+    io::{ErrorKind, Write},
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -33,15 +35,13 @@ pub struct SetupArgs {
 
 pub fn run(common: &Common, args: SetupArgs) -> Done {
     let config = common.load()?;
-    let url = match &common.url {
-        Some(url) => format!("{}/mcp", url.trim_end_matches('/')),
-        None => format!("http://{}/mcp", config.listen),
-    };
-    let program = program();
+    let url = args.http.then(|| address(common, &config)).transpose()?.map(|url| format!("{url}/mcp"));
+    let (program, options) = (program(), options(common)?);
     let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let place = Place {
         program: &program,
-        http: args.http.then_some(url.as_str()),
+        options: &options,
+        http: url.as_deref(),
         project: args.project,
         variable: &variable,
         exists: &|path| path.exists(),
@@ -58,6 +58,36 @@ pub fn run(common: &Common, args: SetupArgs) -> Done {
         show::line("Nothing was changed; add --write to have it done.");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where the server is.
+fn address(common: &Common, config: &Config) -> Result<String, Failure> {
+    if let Some(url) = &common.url {
+        return Ok(url.trim_end_matches('/').to_owned());
+    }
+    if config.listen.port() != 0 {
+        return Ok(format!("http://{}", config.listen));
+    }
+    let running = fs::read_to_string(config.address_file()).unwrap_or_default();
+    if running.trim().is_empty() {
+        let why = "`listen` has port 0, so that the address is known only while the server runs: start it, or choose a port";
+        return Err(Failure::Refused(why.into()));
+    }
+    show::line("`listen` has port 0: the address written here is good only until the server is started again.");
+    Ok(running.trim().trim_end_matches('/').to_owned())
+}
+
+/// What was said in this call and has to be said in every other, from wherever it is made.
+fn options(common: &Common) -> Result<Vec<String>, Failure> {
+    let mut options = Vec::new();
+    for (name, path) in [("--config", &common.config), ("--data-dir", &common.data_dir)] {
+        if let Some(path) = path {
+            let path = std::path::absolute(path)?;
+            options.extend([name.to_owned(), path.to_string_lossy().into_owned()]);
+        }
+    }
+    options.extend(common.url.iter().flat_map(|url| ["--url".to_owned(), url.clone()]));
+    Ok(options)
 }
 
 /// The rule that brings a session back when no client is there.
@@ -112,11 +142,23 @@ fn replace(path: &Path, before: Option<&str>, after: &str) -> anyhow::Result<()>
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
     }
-    let new = beside(".reveille-new");
-    fs::write(&new, after)?;
-    if before.is_some() {
-        fs::copy(path, beside(".reveille-backup"))?;
-        fs::set_permissions(&new, fs::metadata(path)?.permissions())?;
+    let (new, backup) = (beside(".reveille-new"), beside(".reveille-backup"));
+    let _ = fs::remove_file(&new);
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    // As closed as the old one from the beginning: there may be secrets in it.
+    let permissions = before.is_some().then(|| fs::metadata(path)).transpose()?.map(|kept| kept.permissions());
+    if let Some(permissions) = &permissions {
+        options.mode(permissions.mode());
+    }
+    let mut file = options.open(&new)?;
+    file.write_all(after.as_bytes())?;
+    if let Some(permissions) = permissions {
+        file.set_permissions(permissions)?;
+        // The first one is from before us.
+        if !backup.exists() {
+            fs::copy(path, backup)?;
+        }
     }
     fs::rename(&new, path)?;
     Ok(())

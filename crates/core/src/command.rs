@@ -20,6 +20,8 @@ pub struct Call {
     pub ride: Option<Ride>,
     /// The kind of program that calls. Kept with the session whenever something else is written; never a reason to write.
     pub client: Option<String>,
+    /// Where its agent works; kept in the same way.
+    pub cwd: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -152,7 +154,7 @@ pub struct State {
 
 impl Call {
     pub fn new(command: Command) -> Self {
-        Self { command, ride: None, client: None }
+        Self { command, ride: None, client: None, cwd: None }
     }
 
     pub fn needs(&self) -> Needs {
@@ -229,6 +231,7 @@ impl State {
             live_reminders: 0,
             pending_messages: 0,
             client: None,
+            cwd: None,
         })
     }
 }

@@ -21,6 +21,8 @@ pub struct Session {
     pub pending_messages: u32,
     /// The kind of program its agent runs in (`claude-code`, `codex`), as last told by a call that changed something.
     pub client: Option<String>,
+    /// Where its agent works: a directory, as last told in the same way.
+    pub cwd: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

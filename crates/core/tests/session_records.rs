@@ -47,8 +47,14 @@ fn the_last_kind_of_client_that_was_told_is_kept() {
         let session = decided(&state, &create(told)).batch.expect("written").session;
         assert_eq!(session.client.as_deref(), Some(kept));
     }
+    // The same for where it works.
+    let told = Call { cwd: Some("/a".into()), ..create(None) };
+    let session = decided(&state, &told).batch.expect("written").session;
+    assert_eq!(session.cwd.as_deref(), Some("/a"));
+    let kept = decided(&State { session: Some(session), ..State::default() }, &create(None));
+    assert_eq!(kept.batch.expect("written").session.cwd.as_deref(), Some("/a"));
     // It is never a reason to write.
-    let read = Call { client: Some("codex".into()), ..Call::new(Command::Collect) };
+    let read = Call { client: Some("codex".into()), cwd: Some("/b".into()), ..Call::new(Command::Collect) };
     assert_eq!(decided(&state, &read).batch, None);
     assert_eq!(decided(&State::default(), &read).batch, None);
 }

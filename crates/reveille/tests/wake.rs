@@ -181,6 +181,37 @@ async fn reminders_are_told_of_as_missions_are() {
 }
 
 #[tokio::test]
+async fn an_agent_is_woken_where_it_worked() {
+    let (desk, work) = (Desk::new(), Desk::new());
+    let out = desk.path("where").display().to_string();
+    let mut rule = WakeRule { cwd: None, ..desk.rule("echo \"$PWD|$3\" >> \"$4\"") };
+    rule.command.extend(["{cwd}".to_owned(), out]);
+    let mut world = desk.world(rule).await;
+    let at = work.dir.path().canonicalize().unwrap().display().to_string();
+    let hook = async |world: &World, cwd: &str| {
+        let lease = json!({"channel": "hook:start", "cwd": cwd});
+        assert_eq!(world.post("/api/sessions/agent/inbox/lease", lease).await.status, 200);
+    };
+    hook(&world, "not/absolute").await;
+    hook(&world, &at).await;
+    let timer = id(&world.done("agent", "timer", json!({"total_duration": 5, "mission": "m"})).await);
+    // It is kept through a restart.
+    world.down().await;
+    world.up().await;
+    world.advance(5);
+    world.until_message("agent", &timer).await;
+    world.advance(GRACE);
+    until_events(&world, "agent", "wake.ended", 1).await;
+    // A directory that is gone is no reason not to wake.
+    hook(&world, "/no/such/directory").await;
+    ends(&world, "agent").await;
+    world.advance(GRACE);
+    until_events(&world, "agent", "wake.ended", 2).await;
+    let here = std::env::current_dir().unwrap().display().to_string();
+    assert_eq!(desk.read("where"), format!("{at}|{at}\n{here}|.\n"));
+}
+
+#[tokio::test]
 async fn a_command_that_fails_is_tried_again_and_then_given_up() {
     let desk = Desk::new();
     let rule = WakeRule { retries: 2, ..desk.rule("echo no; exit 7") };

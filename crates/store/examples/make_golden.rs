@@ -120,7 +120,8 @@ async fn demo(store: &dyn Store) {
 
 /// A session that has nothing but a name worth keeping.
 async fn chat(store: &dyn Store) {
-    let wait = Call { client: Some("claude-code".into()), ..Call::new(wait("timer_chat", "等用户回来", 86_400)) };
+    let (client, cwd) = (Some("claude-code".into()), Some("/home/用户/work".into()));
+    let wait = Call { client, cwd, ..Call::new(wait("timer_chat", "等用户回来", 86_400)) };
     call(store, "租户:用户:聊天🙂", wait, 310).await;
 }
 

@@ -341,7 +341,9 @@ impl Pair {
             messages_max: 2,
             chars_max: 400,
         });
-        Call { ride, client: session.is_multiple_of(2).then(|| format!("client-{session}")), ..Call::new(command) }
+        let cwd = session.is_multiple_of(3).then(|| format!("/work/{session}"));
+        let client = session.is_multiple_of(2).then(|| format!("client-{session}"));
+        Call { ride, client, cwd, ..Call::new(command) }
     }
 
     /// Both load the same; what is decided on it is then the same too. Time acts first where it has to.

@@ -170,8 +170,9 @@ fn describe_session(session: &Session) -> String {
     let (version, pending) = (session.version, session.pending_messages);
     let live = format!("{}+{}", session.live_timers, session.live_reminders);
     let client = session.client.as_deref().map(|client| format!(" client {}", quoted(client))).unwrap_or_default();
+    let cwd = session.cwd.as_deref().map(|cwd| format!(" cwd {}", quoted(cwd))).unwrap_or_default();
     format!(
-        "session {name} version {version} {state} created {created} active {active} live {live} pending {pending}{client}"
+        "session {name} version {version} {state} created {created} active {active} live {live} pending {pending}{client}{cwd}"
     )
 }
 

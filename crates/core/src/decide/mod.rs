@@ -97,6 +97,9 @@ pub fn decide(
     if call.client.is_some() {
         draft.session.client.clone_from(&call.client);
     }
+    if call.cwd.is_some() {
+        draft.session.cwd.clone_from(&call.cwd);
+    }
     let reply = match &call.command {
         Command::Create { id, purpose, total, timeout, key, task } => {
             draft.create(id, purpose, *total, *timeout, key.as_ref(), task.as_ref())?

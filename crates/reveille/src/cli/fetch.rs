@@ -24,7 +24,7 @@ pub struct Fetched {
 impl Fetched {
     /// `None`: there is nothing to tell.
     pub async fn lease(client: &Client, session: &str, channel: &'static str) -> Result<Option<Self>, Failure> {
-        Self::ask(client, session, channel, false).await.map(|(fetched, _)| fetched)
+        Self::ask(client, session, channel, false, None).await.map(|(fetched, _)| fetched)
     }
 
     /// The same, and whether the agent has to be told how its session is called.
@@ -33,10 +33,11 @@ impl Fetched {
         session: &str,
         channel: &'static str,
         introduce: bool,
+        cwd: Option<&str>,
     ) -> Result<(Option<Self>, bool), Failure> {
         let path = format!("/api/sessions/{}/inbox", segment(session));
         let chars_max = if introduce { TOLD_CHARS_MAX - INTRODUCTION_CHARS_MAX } else { TOLD_CHARS_MAX };
-        let ask = json!({"chars": chars_max, "channel": channel, "introduce": introduce});
+        let ask = json!({"chars": chars_max, "channel": channel, "introduce": introduce, "cwd": cwd});
         let answer = client.post(&format!("{path}/lease"), &ask).await?;
         let introduce = answer["introduce"] == true;
         let Some(lease) = answer["lease"].as_str() else { return Ok((None, introduce)) };

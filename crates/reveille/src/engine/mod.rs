@@ -171,7 +171,8 @@ impl Engine {
         ride: Ride,
         client: Option<String>,
     ) -> Result<Vec<Message>, EngineError> {
-        let call = Call { ride: Some(ride), client, ..Call::new(Command::Collect) };
+        let cwd = self.presence.cwd_seen(session);
+        let call = Call { ride: Some(ride), client, cwd, ..Call::new(Command::Collect) };
         self.carry_out(session, &call).await.map(|(decision, _)| decision.riding)
     }
 

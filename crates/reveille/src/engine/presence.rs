@@ -72,6 +72,8 @@ struct Seen {
     hook: Option<Timestamp>,
     rewakes: bool,
     client: Option<String>,
+    /// Where the agent works.
+    cwd: Option<String>,
     /// The agent was told how its session is called.
     introduced: bool,
 }
@@ -132,6 +134,11 @@ impl Presence {
         self.learn(session, |seen| seen.client = Some(client));
     }
 
+    /// A hook of this session ran here.
+    pub fn cwd_is(&self, session: &SessionId, cwd: String) {
+        self.learn(session, |seen| seen.cwd = Some(cwd));
+    }
+
     /// The agent is being told how its session is called; whether this is the first time.
     pub fn introduce(&self, session: &SessionId) -> bool {
         let mut first = false;
@@ -151,8 +158,17 @@ impl Presence {
 
     /// The kind of program whose hooks were seen, for calls that do not say it themselves.
     pub fn client_seen(&self, session: &SessionId) -> Option<String> {
+        self.seen(session, |seen| seen.client.clone())
+    }
+
+    /// The directory that hooks were last seen to run in.
+    pub fn cwd_seen(&self, session: &SessionId) -> Option<String> {
+        self.seen(session, |seen| seen.cwd.clone())
+    }
+
+    fn seen<T>(&self, session: &SessionId, what: impl Fn(&Seen) -> Option<T>) -> Option<T> {
         let any = self.any_seen.load(Ordering::Relaxed);
-        any.then(|| self.inner().seen.get(session).and_then(|seen| seen.client.clone())).flatten()
+        any.then(|| self.inner().seen.get(session).and_then(what)).flatten()
     }
 
     /// Something of this session was committed.

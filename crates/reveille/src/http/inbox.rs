@@ -13,6 +13,8 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 const LEASED_MESSAGES_MAX: usize = 100;
+/// What is longer, or no absolute path, is left out.
+const CWD_BYTES_MAX: usize = 4096;
 const CHANNEL_BYTES_MAX: usize = 64;
 /// Longest lease; a crashed channel must not hold messages for hours.
 const LEASE_MAX: Millis = Millis::from_secs(3600);
@@ -43,6 +45,8 @@ pub struct LeaseBody {
     chars: Option<usize>,
     /// Who will deliver them, such as `hook:stop`; `inbox` unless given.
     channel: Option<String>,
+    /// Where the agent works, for the command that may wake it later.
+    cwd: Option<String>,
     /// Ask whether the agent has to be told how its session is called; see `introduce` of the answer.
     introduce: bool,
 }
@@ -89,6 +93,9 @@ pub async fn lease(
     let session = session(&name)?;
     if let Some(hook) = channel(body.channel)?.strip_prefix("hook:") {
         app.engine.presence().hook_seen(&session, hook == "rewake", client.clone(), app.engine.now());
+    }
+    if let Some(cwd) = body.cwd.filter(|cwd| cwd.starts_with('/') && cwd.len() <= CWD_BYTES_MAX && !cwd.contains('\0')) {
+        app.engine.presence().cwd_is(&session, cwd);
     }
     let introduce = body.introduce && {
         let known = app.engine.store().load(&session, Needs::default()).await?.session.is_some();

@@ -321,7 +321,8 @@ impl ToolCall<'_> {
     pub(super) async fn execute(&self, command: Command, with_messages: bool) -> Result<Done, EngineError> {
         let ride = with_messages.then(|| self.engine.ride());
         let client = self.client_kind();
-        self.engine.execute(&self.session, Call { ride, client, ..Call::new(command) }).await
+        let cwd = self.engine.presence().cwd_seen(&self.session);
+        self.engine.execute(&self.session, Call { ride, client, cwd, ..Call::new(command) }).await
     }
 
     /// Pending messages for a reply whose command could not take them along.

@@ -8,7 +8,7 @@ use reveille_core::{
 };
 use reveille_store::{HistoryFilter, StoreError};
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 use tokio_util::sync::CancellationToken;
 
 /// A lease outlives its command by this much, so that nobody else takes the messages while it is being settled.
@@ -147,7 +147,13 @@ impl Attempt {
 
     async fn command(&self, rule: &WakeRule, leased: &[Message]) -> process::Ended {
         let message = leased.iter().map(|message| message.text.as_str()).collect::<Vec<_>>().join("\n\n");
-        let filling = Filling { session: self.session.as_str(), message: &message, server: &self.rules.server };
+        let cwd = match &rule.cwd {
+            Some(cwd) => Some(cwd.clone()),
+            None => self.workplace().await,
+        };
+        let shown = cwd.as_ref().map_or(".".into(), |cwd| cwd.to_string_lossy());
+        let filling =
+            Filling { session: self.session.as_str(), message: &message, server: &self.rules.server, cwd: &shown };
         let arguments = match rule.arguments(filling) {
             Ok(arguments) => arguments,
             Err(output) => return process::Ended { code: None, killed: false, read: false, output },
@@ -155,8 +161,7 @@ impl Attempt {
         let own = [("REVEILLE_SESSION", self.session.as_str()), ("REVEILLE_URL", &self.rules.server)];
         let own = own.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
         let env = rule.env.clone().into_iter().chain(own).collect();
-        let cwd = rule.cwd.as_deref();
-        let order = process::Order { program: &rule.command[0], arguments, cwd, env, stdin: message };
+        let order = process::Order { program: &rule.command[0], arguments, cwd: cwd.as_deref(), env, stdin: message };
         process::run(order, async {
             tokio::select! {
                 () = self.engine.clock().sleep(rule.timeout.0) => {}
@@ -164,6 +169,14 @@ impl Attempt {
             }
         })
         .await
+    }
+
+    /// Where the agent worked last, if that is still there.
+    async fn workplace(&self) -> Option<PathBuf> {
+        let kept = self.engine.store().load(&self.session, Needs::default()).await.ok();
+        let kept = kept.and_then(|state| state.session).and_then(|session| session.cwd);
+        let cwd = PathBuf::from(self.engine.presence().cwd_seen(&self.session).or(kept)?);
+        cwd.is_dir().then_some(cwd)
     }
 
     /// What was told is committed however long it takes, or it would be told again.

@@ -16,8 +16,9 @@ pub struct WakeRule {
     /// Sessions whose name or kind of client this fits; `*` stands for anything, `?` for one character.
     #[serde(rename = "match")]
     pub matches: String,
-    /// Program and arguments. `{session}`, `{message}` and `{server}` are replaced; the message is on stdin as well.
+    /// Program and arguments. `{session}`, `{message}`, `{cwd}` and `{server}` are replaced; the message is on stdin as well.
     pub command: Vec<String>,
+    /// Where it is run; else where the agent's hooks ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<PathBuf>,
     /// A message waits this long for a live client before the command is run.
@@ -58,6 +59,7 @@ pub struct Filling<'a> {
     pub session: &'a str,
     pub message: &'a str,
     pub server: &'a str,
+    pub cwd: &'a str,
 }
 
 impl WakeRule {
@@ -80,8 +82,8 @@ impl WakeRule {
         if self.command[0].contains('{') {
             return wrong(".command", "the program itself must be written out; placeholders are for arguments");
         }
-        if self.script().is_some_and(|script| ["{message}", "{session}"].iter().any(|name| script.contains(name))) {
-            let why = "`{message}` and `{session}` must not be part of a shell's script, which would run what they say; \
+        if self.script().is_some_and(|script| ["{message}", "{session}", "{cwd}"].iter().any(|name| script.contains(name))) {
+            let why = "`{message}`, `{session}` and `{cwd}` must not be part of a shell's script, which would run what they say; \
                        read the message from stdin, or write \"$1\" and give the placeholder as an argument after `sh`: \
                        [\"sh\", \"-c\", \"agent \\\"$1\\\"\", \"sh\", \"{message}\"]";
             return wrong(".command", why);
@@ -135,7 +137,13 @@ fn fill(template: &str, filling: Filling<'_>) -> String {
     while let Some(open) = rest.find('{') {
         filled.push_str(&rest[..open]);
         rest = &rest[open..];
-        let found = [("{session}", filling.session), ("{message}", filling.message), ("{server}", filling.server)]
+        let names = [
+            ("{session}", filling.session),
+            ("{message}", filling.message),
+            ("{server}", filling.server),
+            ("{cwd}", filling.cwd),
+        ];
+        let found = names
             .into_iter()
             .find(|(name, _)| rest.starts_with(name));
         let (name, value) = found.unwrap_or(("{", "{"));
@@ -194,12 +202,13 @@ mod tests {
 
     #[test]
     fn placeholders_are_filled_in_once() {
-        let filling = Filling { session: "s-1", message: "do {session} {x}", server: "http://h" };
+        let filling = Filling { session: "s-1", message: "do {session} {x}", server: "http://h", cwd: "/w" };
         for (template, filled) in [
             ("--resume={session}", "--resume=s-1"),
             ("{message}", "do {session} {x}"),
             ("{server}/api/{session}", "http://h/api/s-1"),
             ("{unknown} {", "{unknown} {"),
+            ("-C{cwd}", "-C/w"),
             ("", ""),
         ] {
             assert_eq!(fill(template, filling), filled);
@@ -222,7 +231,7 @@ mod tests {
     fn a_session_name_never_becomes_an_option() {
         let rule: WakeRule =
             toml::from_str("match = '*'\ncommand = ['agent', '--resume', '{session}']").expect("valid");
-        let filling = |session| Filling { session, message: "m", server: "u" };
+        let filling = |session| Filling { session, message: "m", server: "u", cwd: "." };
         assert_eq!(rule.arguments(filling("abc")).expect("fine"), ["--resume", "abc"]);
         assert!(rule.arguments(filling("--dangerous")).is_err());
     }

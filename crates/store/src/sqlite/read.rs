@@ -257,7 +257,8 @@ pub fn tallies(connection: &Connection, server: i64) -> Result<BTreeMap<String, 
 }
 
 const SESSION: &str =
-    "name, version, state, sessions.created_at, active_at, live_timers, live_reminders, pending_messages, client";
+    "name, version, state, sessions.created_at, active_at, live_timers, live_reminders, pending_messages, client, \
+     cwd";
 
 fn session_named(connection: &Connection, server: i64, id: &SessionId) -> Result<Option<(i64, Session)>> {
     connection
@@ -283,6 +284,7 @@ fn session_row(row: &Row<'_>) -> Result<Session> {
         live_reminders: row.get(7)?,
         pending_messages: row.get(8)?,
         client: row.get(9)?,
+        cwd: row.get(10)?,
     })
 }
 

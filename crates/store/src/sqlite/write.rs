@@ -105,8 +105,8 @@ fn session(
             .prepare_cached(
                 "INSERT INTO sessions
                  (server, name, version, state, created_at, active_at, live_timers, live_reminders, pending_messages,
-                  last_history, client)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT DO NOTHING",
+                  last_history, client, cwd)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) ON CONFLICT DO NOTHING",
             )?
             .execute(params![
                 server,
@@ -120,6 +120,7 @@ fn session(
                 session.pending_messages,
                 last_history(0),
                 session.client,
+                session.cwd,
             ])?;
         if inserted == 0 {
             return Ok(None);
@@ -133,7 +134,7 @@ fn session(
         .prepare_cached(
             "UPDATE sessions
              SET version = ?3, state = ?4, active_at = ?5, live_timers = ?6, live_reminders = ?7, pending_messages = ?8,
-                 last_history = ?9, client = ?10
+                 last_history = ?9, client = ?10, cwd = ?11
              WHERE num = ?1 AND version = ?2",
         )?
         .execute(params![
@@ -147,6 +148,7 @@ fn session(
             session.pending_messages,
             last_history(place.last_history),
             session.client,
+            session.cwd,
         ])?;
     if updated == 0 {
         return Ok(None);

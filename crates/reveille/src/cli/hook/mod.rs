@@ -75,18 +75,21 @@ struct Said {
     by_client: bool,
     /// The model has forgotten what it was told.
     forgotten: bool,
+    /// Where the agent works.
+    cwd: Option<String>,
 }
 
 /// Flag, environment, then what the client says: the same order in which the tools find their session.
 async fn said(args: &HookArgs) -> Result<Said, Failure> {
     if let Some(session) = args.session.as_ref().filter(|session| !session.trim().is_empty()) {
-        return Ok(Said { session: session.clone(), by_client: false, forgotten: false });
+        return Ok(Said { session: session.clone(), by_client: false, forgotten: false, cwd: None });
     }
     let input: Value = serde_json::from_str(&input().await).unwrap_or_default();
     let Some(named) = format::session_of(&input) else {
         return Err(Failure::Refused("the hook's input names no session; use --session".into()));
     };
-    Ok(Said { session: named.to_owned(), by_client: true, forgotten: input["source"] == "compact" })
+    let (forgotten, cwd) = (input["source"] == "compact", input["cwd"].as_str().map(str::to_owned));
+    Ok(Said { session: named.to_owned(), by_client: true, forgotten, cwd })
 }
 
 /// Read on a thread of its own, which ends with the process: an input that never ends must not keep the agent waiting.
@@ -110,7 +113,8 @@ async fn tell(common: &Common, args: &HookArgs, said: &Said) -> Done {
     }
     let client = connect(common, args)?;
     let introduces = said.by_client && args.introduces();
-    let asked = within(Fetched::ask(&client, &said.session, args.event.channel(), introduces)).await;
+    let (channel, cwd) = (args.event.channel(), said.cwd.as_deref());
+    let asked = within(Fetched::ask(&client, &said.session, channel, introduces, cwd)).await;
     let (fetched, introduce) = match asked {
         // It is started by the first call, which is too late to learn the name.
         Err(Failure::NoServer(_)) if introduces && args.event == HookEvent::Start => (None, true),

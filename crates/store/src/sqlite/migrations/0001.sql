@@ -18,6 +18,7 @@ CREATE TABLE sessions (
     pending_messages INTEGER NOT NULL,
     last_history INTEGER NOT NULL,
     client TEXT,
+    cwd TEXT,
     UNIQUE (server, name)
 );
 

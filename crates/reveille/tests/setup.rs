@@ -177,7 +177,8 @@ async fn one_transport_takes_the_place_of_the_other() {
                 assert_eq!(hooks.matches("start --tell-session").count(), usize::from(http), "{hooks}");
             }
         }
-        let sorted = |text: &str| text.lines().map(|line| line.trim_end_matches(',').to_owned()).collect::<BTreeSet<_>>();
+        let sorted =
+            |text: &str| text.lines().map(|line| line.trim_end_matches(',').to_owned()).collect::<BTreeSet<_>>();
         assert_eq!(sorted(&texts[0]), sorted(&texts[2]), "{client}");
     }
 }

@@ -94,7 +94,8 @@ pub async fn lease(
     if let Some(hook) = channel(body.channel)?.strip_prefix("hook:") {
         app.engine.presence().hook_seen(&session, hook == "rewake", client.clone(), app.engine.now());
     }
-    if let Some(cwd) = body.cwd.filter(|cwd| cwd.starts_with('/') && cwd.len() <= CWD_BYTES_MAX && !cwd.contains('\0')) {
+    if let Some(cwd) = body.cwd.filter(|cwd| cwd.starts_with('/') && cwd.len() <= CWD_BYTES_MAX && !cwd.contains('\0'))
+    {
         app.engine.presence().cwd_is(&session, cwd);
     }
     let introduce = body.introduce && {

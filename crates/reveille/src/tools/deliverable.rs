@@ -29,11 +29,7 @@ pub struct Deliverable {
 
 pub fn deliverable(known: &Known) -> Deliverable {
     let reach = &known.reach;
-    let waking = [
-        (known.task, "task"),
-        (reach.waking_client, "presence"),
-        (reach.rewake_hook, "hook:rewake"),
-    ];
+    let waking = [(known.task, "task"), (reach.waking_client, "presence"), (reach.rewake_hook, "hook:rewake")];
     let mut channels: Vec<String> =
         waking.into_iter().filter(|(there, _)| *there).map(|(_, name)| name.to_owned()).collect();
     let live = !channels.is_empty();
@@ -109,11 +105,7 @@ mod tests {
             (reach(|reach| reach.follower = true), &["events"], false),
             (reach(|reach| reach.hook = true), &["hook"], false),
             (Known { wake_rule: rule.clone(), ..Known::default() }, &["wake:claude"], true),
-            (
-                Known { wake_rule: rule.clone(), ..reach(|reach| reach.silent_client = true) },
-                &["wake:claude"],
-                false,
-            ),
+            (Known { wake_rule: rule.clone(), ..reach(|reach| reach.silent_client = true) }, &["wake:claude"], false),
             (
                 Known {
                     wake_rule: rule.clone(),

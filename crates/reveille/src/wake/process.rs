@@ -194,7 +194,8 @@ mod tests {
 
     #[tokio::test]
     async fn whether_it_has_read_its_input_is_known() {
-        for (script, read) in [("cat > /dev/null", true), ("head -c 3 > /dev/null", false), ("exec <&-; sleep 0.05", false)]
+        for (script, read) in
+            [("cat > /dev/null", true), ("head -c 3 > /dev/null", false), ("exec <&-; sleep 0.05", false)]
         {
             assert_eq!(run(shell(script), std::future::pending()).await.read, read, "{script}");
         }

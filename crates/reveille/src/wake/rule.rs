@@ -82,7 +82,10 @@ impl WakeRule {
         if self.command[0].contains('{') {
             return wrong(".command", "the program itself must be written out; placeholders are for arguments");
         }
-        if self.script().is_some_and(|script| ["{message}", "{session}", "{cwd}"].iter().any(|name| script.contains(name))) {
+        if self
+            .script()
+            .is_some_and(|script| ["{message}", "{session}", "{cwd}"].iter().any(|name| script.contains(name)))
+        {
             let why = "`{message}`, `{session}` and `{cwd}` must not be part of a shell's script, which would run what they say; \
                        read the message from stdin, or write \"$1\" and give the placeholder as an argument after `sh`: \
                        [\"sh\", \"-c\", \"agent \\\"$1\\\"\", \"sh\", \"{message}\"]";
@@ -143,9 +146,7 @@ fn fill(template: &str, filling: Filling<'_>) -> String {
             ("{server}", filling.server),
             ("{cwd}", filling.cwd),
         ];
-        let found = names
-            .into_iter()
-            .find(|(name, _)| rest.starts_with(name));
+        let found = names.into_iter().find(|(name, _)| rest.starts_with(name));
         let (name, value) = found.unwrap_or(("{", "{"));
         filled.push_str(value);
         rest = &rest[name.len()..];
@@ -223,7 +224,11 @@ mod tests {
         for (matches, session, serves) in
             [("gemini*", "mcp_x", false), ("gemini*", "some-uuid", true), ("mcp_*", "mcp_x", true)]
         {
-            assert_eq!(rule(matches).serves(&SessionId::new(session), Some("gemini-cli")), serves, "{matches} {session}");
+            assert_eq!(
+                rule(matches).serves(&SessionId::new(session), Some("gemini-cli")),
+                serves,
+                "{matches} {session}"
+            );
         }
     }
 

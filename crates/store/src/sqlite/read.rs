@@ -256,8 +256,7 @@ pub fn tallies(connection: &Connection, server: i64) -> Result<BTreeMap<String, 
         .collect()
 }
 
-const SESSION: &str =
-    "name, version, state, sessions.created_at, active_at, live_timers, live_reminders, pending_messages, client, \
+const SESSION: &str = "name, version, state, sessions.created_at, active_at, live_timers, live_reminders, pending_messages, client, \
      cwd";
 
 fn session_named(connection: &Connection, server: i64, id: &SessionId) -> Result<Option<(i64, Session)>> {

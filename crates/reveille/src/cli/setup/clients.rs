@@ -77,9 +77,11 @@ fn claude_code(place: &Place<'_>) -> Setup {
             own.unwrap_or_else(|| place.home().join(".claude")).join("settings.json"),
         ),
     };
-    let server = place.server(vec!["mcpServers", "reveille"], json!({"type": "stdio"}), |url| {
-        json!({"type": "http", "url": url})
-    });
+    let server = place.server(
+        vec!["mcpServers", "reveille"],
+        json!({"type": "stdio"}),
+        |url| json!({"type": "http", "url": url}),
+    );
     let rewake = |event| {
         let more = json!({"asyncRewake": true, "timeout": REWAKE_SECONDS});
         place.hook("claude-code", event, REWAKE, more)
@@ -139,11 +141,7 @@ fn opencode(place: &Place<'_>) -> Setup {
         }
     };
     let edits = place.instead(vec!["mcp", "reveille"], server);
-    Setup {
-        pieces: vec![Piece { path, what: "the tools", edits }],
-        wake: None,
-        note: Some(NAMELESS),
-    }
+    Setup { pieces: vec![Piece { path, what: "the tools", edits }], wake: None, note: Some(NAMELESS) }
 }
 
 fn gemini(place: &Place<'_>) -> Setup {
@@ -176,9 +174,8 @@ fn cline(place: &Place<'_>) -> Setup {
     let then = ".config/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json";
     let then = place.home().join(then);
     let path = if !(place.exists)(&now) && (place.exists)(&then) { then } else { now };
-    let edits = place.server(vec!["mcpServers", "reveille"], json!({}), |url| {
-        json!({"type": "streamableHttp", "url": url})
-    });
+    let edits =
+        place.server(vec!["mcpServers", "reveille"], json!({}), |url| json!({"type": "streamableHttp", "url": url}));
     Setup {
         pieces: vec![Piece { path, what: "the tools", edits }],
         wake: None,

@@ -70,7 +70,8 @@ fn address(common: &Common, config: &Config) -> Result<String, Failure> {
     }
     let running = fs::read_to_string(config.address_file()).unwrap_or_default();
     if running.trim().is_empty() {
-        let why = "`listen` has port 0, so that the address is known only while the server runs: start it, or choose a port";
+        let why =
+            "`listen` has port 0, so that the address is known only while the server runs: start it, or choose a port";
         return Err(Failure::Refused(why.into()));
     }
     show::line("`listen` has port 0: the address written here is good only until the server is started again.");

@@ -98,7 +98,7 @@ async fn handle<H: ServerHandler>(State(door): State<Door<H>>, request: Request)
     };
     let message = match message::read(&bytes) {
         Ok((message, _)) => message,
-        Err(fault) => return fault_response(fault),
+        Err(fault) => return fault_response(*fault),
     };
     let connection = match Connection::of(&parts.headers) {
         Ok(connection) => connection,

@@ -13,8 +13,8 @@ pub struct Fault {
     pub is_notification: bool,
 }
 
-pub fn read(bytes: &[u8]) -> Result<(Value, ClientJsonRpcMessage), Fault> {
-    let fault = |error, id| Fault { error, id, is_notification: false };
+pub fn read(bytes: &[u8]) -> Result<(Value, ClientJsonRpcMessage), Box<Fault>> {
+    let fault = |error, id| Box::new(Fault { error, id, is_notification: false });
     let message: Value = serde_json::from_slice(bytes)
         .map_err(|error| fault(ErrorData::parse_error(format!("not JSON: {error}"), None), None))?;
     if message.is_array() {
@@ -34,5 +34,5 @@ pub fn read(bytes: &[u8]) -> Result<(Value, ClientJsonRpcMessage), Fault> {
         _ => ErrorData::invalid_request(format!("not a JSON-RPC message: {error}"), None),
     };
     let is_notification = message.get("id").is_none() && message["method"].is_string();
-    Err(Fault { error, id, is_notification })
+    Err(Box::new(Fault { error, id, is_notification }))
 }

@@ -11,6 +11,7 @@ use crate::{
     mcp::StandbyLimits,
 };
 use anyhow::Context;
+use futures_util::FutureExt;
 use reveille_core::id;
 use reveille_store::{SqliteStore, Store};
 use std::{fs, io, net::SocketAddr, path::PathBuf, sync::Arc};
@@ -66,7 +67,10 @@ impl Server {
 
     /// Answers what is waiting, finishes what was begun, lets go of the files.
     pub async fn stop(self) {
-        let _ = fs::remove_file(&self.address_file);
+        // One that broke leaves it behind as if it were killed, so that whoever waits brings it back.
+        if self.engine.broken().now_or_never().is_none() {
+            let _ = fs::remove_file(&self.address_file);
+        }
         self.stop_door.cancel();
         let _ = self.door.await;
         self.stop_engine.cancel();

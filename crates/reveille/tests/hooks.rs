@@ -250,6 +250,7 @@ async fn what_could_not_be_written_is_told_again() {
 #[tokio::test]
 async fn an_idle_session_is_woken_also_through_a_restart() {
     let home = Home::default();
+    home.write_config("listen = \"127.0.0.1:0\"\n");
     let daemon = home.serve().await;
     mission(&daemon, "s", "2s", "look at the build").await;
     let waiting = hook(&home, &["claude-code", "rewake"], &json!({"session_id": "s"}).to_string());
@@ -257,12 +258,13 @@ async fn an_idle_session_is_woken_also_through_a_restart() {
         mission_delivery(&daemon, "s").await.contains(&json!("presence")).then_some(())
     })
     .await;
+    // Nobody else is there to start the server again.
     daemon.kill().await;
-    let daemon = home.serve().await;
     let woken = ended(waiting).await;
     assert_eq!((woken.code, woken.out.as_str()), (Some(2), ""), "{woken:?}");
     assert!(woken.err.contains("look at the build"), "{woken:?}");
-    assert_eq!(last_channel(&daemon, "s").await, "hook:rewake");
+    home.kill_daemons();
+    assert_eq!(last_channel(&home.serve().await, "s").await, "hook:rewake");
 }
 
 /// What a new mission of this session would be delivered by.

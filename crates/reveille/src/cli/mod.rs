@@ -21,7 +21,7 @@ mod setup;
 mod show;
 mod timer;
 
-use crate::config::Config;
+use crate::{config::Config, mcp::bridge::Daemon};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use client::Client;
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
@@ -138,6 +138,16 @@ impl Common {
         match &self.url {
             Some(url) => Client::new(url),
             None => Client::of(&self.load()?),
+        }
+    }
+
+    /// Brings a server back that was killed, for those who wait for what it keeps. Without one they go on waiting.
+    async fn revive(&self) {
+        if self.url.is_none()
+            && let Ok(config) = self.load()
+            && let Ok(daemon) = Daemon::local(&config, self.config.clone())
+        {
+            let _ = daemon.revive_if_dead().await;
         }
     }
 }

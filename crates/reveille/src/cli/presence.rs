@@ -1,7 +1,7 @@
 //! Holding a session over the API, and hearing when there is something to fetch.
 
 use super::{
-    Failure,
+    Common, Failure,
     client::{Client, segment},
 };
 use reqwest::Response;
@@ -9,6 +9,8 @@ use std::time::Duration;
 
 /// A server that was never reached is given this many tries; one that was is waited for.
 const FIRST_TRIES: u32 = 3;
+/// A server that was killed is started again, unless that was in vain this many times.
+const REVIVALS_MAX: u32 = 3;
 const RECONNECT_FIRST: Duration = Duration::from_millis(200);
 const RECONNECT_MAX: Duration = Duration::from_secs(5);
 
@@ -25,26 +27,26 @@ pub enum Signal {
 /// Who holds: a newer holder of the same name takes its place.
 pub struct Holder<'a> {
     pub session: &'a str,
-    pub kind: &'a str,
+    pub kind: &'static str,
     pub name: &'a str,
     /// Waits also for a server that was never there.
     pub patient: bool,
 }
 
-/// Holds the session until `on_signal` has an answer, through restarts of the server. `connect` is asked each time: a
-/// server that comes back may have another port.
+/// Holds the session until `on_signal` has an answer, through restarts of the server, which may have another port each
+/// time.
 pub async fn follow<T>(
     holder: &Holder<'_>,
-    connect: impl Fn() -> Result<Client, Failure>,
+    common: &Common,
     mut on_signal: impl AsyncFnMut(&Client, Signal) -> Result<Option<T>, Failure>,
 ) -> Result<T, Failure> {
-    let (mut reached, mut tries, mut pause) = (false, 0, RECONNECT_FIRST);
+    let (mut reached, mut tries, mut pause, mut revivals) = (false, 0, RECONNECT_FIRST, 0);
     loop {
         tries += 1;
         let ended = async {
-            let client = connect()?;
+            let client = common.client()?.kind(holder.kind);
             let mut presence = Presence::open(&client, holder).await?;
-            (reached, pause) = (true, RECONNECT_FIRST);
+            (reached, pause, revivals) = (true, RECONNECT_FIRST, 0);
             while let Some(signal) = presence.next().await {
                 if let Some(answer) = on_signal(&client, signal).await? {
                     return Ok(Some(answer));
@@ -57,6 +59,10 @@ pub async fn follow<T>(
             Ok(Some(answer)) => return Ok(answer),
             Err(error) if !reached && !holder.patient && tries >= FIRST_TRIES => return Err(error),
             Ok(None) | Err(_) => {}
+        }
+        if revivals < REVIVALS_MAX {
+            revivals += 1;
+            common.revive().await;
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(RECONNECT_MAX);

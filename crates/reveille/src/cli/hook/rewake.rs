@@ -1,7 +1,7 @@
 //! The background waiter of Claude Code's `asyncRewake`: ends with exit code 2 and a text on stderr when there is a
 //! message, which wakes the idle session; silently with 0 when there is nothing to wait for any more.
 
-use super::{HookArgs, HookClient, HookEvent, connect, settle, within};
+use super::{HookArgs, HookClient, HookEvent, settle, within};
 use crate::cli::{
     Common, Done, Failure,
     fetch::Fetched,
@@ -32,20 +32,16 @@ pub async fn run(common: &Common, args: &HookArgs, session: &str) -> Done {
 
 async fn wait(common: &Common, args: &HookArgs, session: &str) -> Done {
     let holder = Holder { session, kind: args.client.kind(), name: REWAKE, patient: false };
-    presence::follow(
-        &holder,
-        || connect(common, args),
-        async |client, signal| match signal {
-            Signal::Idle | Signal::Replaced => Ok(Some(ExitCode::SUCCESS)),
-            Signal::Messages => {
-                let fetched = within(Fetched::lease(client, session, HookEvent::Rewake.channel())).await?;
-                let Some(fetched) = fetched else { return Ok(None) };
-                let told = writeln!(std::io::stderr(), "{}", fetched.text).is_ok();
-                settle(client, fetched, told).await;
-                Ok(Some(if told { ExitCode::from(WAKE) } else { ExitCode::SUCCESS }))
-            }
-        },
-    )
+    presence::follow(&holder, common, async |client, signal| match signal {
+        Signal::Idle | Signal::Replaced => Ok(Some(ExitCode::SUCCESS)),
+        Signal::Messages => {
+            let fetched = within(Fetched::lease(client, session, HookEvent::Rewake.channel())).await?;
+            let Some(fetched) = fetched else { return Ok(None) };
+            let told = writeln!(std::io::stderr(), "{}", fetched.text).is_ok();
+            settle(client, fetched, told).await;
+            Ok(Some(if told { ExitCode::from(WAKE) } else { ExitCode::SUCCESS }))
+        }
+    })
     .await
 }
 

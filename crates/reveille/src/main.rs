@@ -5,8 +5,5 @@
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
-    // The allocator asks for huge pages, in which thousands of connections' half-used buffers count in full.
-    #[cfg(target_os = "linux")]
-    let _ = rustix::thread::disable_transparent_huge_pages(true);
     reveille::cli::main()
 }

@@ -341,7 +341,7 @@ impl Pair {
             messages_max: 2,
             chars_max: 400,
         });
-        let cwd = session.is_multiple_of(3).then(|| format!("/work/{session}"));
+        let cwd = session.is_multiple_of(3).then(|| format!("/projects/{session}"));
         let client = session.is_multiple_of(2).then(|| format!("client-{session}"));
         Call { ride, client, cwd, ..Call::new(command) }
     }

@@ -8,6 +8,7 @@ pub mod guard;
 mod health;
 mod history;
 mod inbox;
+mod items;
 pub mod presence;
 pub(crate) mod problem;
 mod prompt;

@@ -1,0 +1,73 @@
+//! Lists of items across sessions: the same parameters for every kind.
+
+use super::{App, body::session, problem::ApiError};
+use reveille_core::{Kind, Reject};
+use reveille_store::{Found, ItemFilter, Order};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+const LIMIT_DEFAULT: usize = 100;
+const LIMIT_MAX: usize = 1000;
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ListParams {
+    /// Only this session's.
+    session: Option<String>,
+    /// States, separated by commas; `live` stands for those that are not final.
+    status: Option<String>,
+    /// `newest` (by creation, the default) or `soonest` (by what happens to them next, live ones only).
+    order: Option<String>,
+    /// At most 1000; 100 unless given.
+    limit: Option<usize>,
+    /// `next` of the page before; with the order `newest`.
+    after: Option<i64>,
+}
+
+/// One page, and where the next begins. `states`: all there are of this kind, and whether each is live.
+pub async fn page(
+    app: &App,
+    params: &ListParams,
+    kind: Kind,
+    states: &[(&'static str, bool)],
+) -> Result<(Vec<Found>, Option<i64>), ApiError> {
+    let limit = params.limit.unwrap_or(LIMIT_DEFAULT).clamp(1, LIMIT_MAX);
+    let order = match params.order.as_deref() {
+        None | Some("newest") => Order::Newest,
+        Some("soonest") => Order::Soonest,
+        Some(other) => return Err(invalid("order", format!("'{other}' is not one of: newest, soonest"))),
+    };
+    if order == Order::Soonest && params.after.is_some() {
+        return Err(invalid("after", "goes with the order newest; soonest has one page".to_owned()));
+    }
+    let filter = ItemFilter {
+        kind: Some(kind),
+        session: params.session.as_deref().map(session).transpose()?,
+        statuses: statuses(params.status.as_deref().unwrap_or_default(), states)?,
+        order,
+        after: params.after,
+        limit,
+        id: None,
+    };
+    let found = app.engine.store().items(filter).await?;
+    let next = found.last().filter(|_| found.len() == limit && order == Order::Newest).map(|last| last.seq);
+    Ok((found, next))
+}
+
+fn statuses(text: &str, states: &[(&'static str, bool)]) -> Result<Vec<String>, ApiError> {
+    let mut wanted = Vec::new();
+    for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        let meant = |(state, live): &&(&str, bool)| if name == "live" { *live } else { *state == name };
+        let known: Vec<String> = states.iter().filter(meant).map(|(state, _)| (*state).to_owned()).collect();
+        if known.is_empty() {
+            let names = states.iter().map(|(state, _)| *state).collect::<Vec<_>>().join(", ");
+            return Err(invalid("status", format!("'{name}' is not one of: live, {names}")));
+        }
+        wanted.extend(known);
+    }
+    Ok(wanted)
+}
+
+fn invalid(field: &str, why: String) -> ApiError {
+    Reject::InvalidArgument { field: field.to_owned(), why }.into()
+}

@@ -76,6 +76,11 @@ pub enum Command {
         id: ItemId,
         note: Option<String>,
     },
+    /// Those of these timers that still live.
+    StopMany {
+        ids: Vec<ItemId>,
+        note: Option<String>,
+    },
     Read {
         id: Option<ItemId>,
     },
@@ -89,12 +94,10 @@ pub enum Command {
         id: ItemId,
     },
     ClearReminders,
-    /// A call that stood by since then is about to answer.
-    Return {
-        id: ItemId,
-        since: Timestamp,
-        slept: Millis,
-    },
+    /// A call that stood by is about to answer.
+    Return(Sleep),
+    /// Calls that stood by have answered, or are gone; of one timer at most one.
+    Slept(Vec<Sleep>),
     /// Deadlines that are believed to have passed. Being wrong about it changes nothing.
     Fire {
         ids: Vec<ItemId>,
@@ -117,6 +120,14 @@ pub enum Command {
         event: &'static str,
         data: serde_json::Value,
     },
+}
+
+/// How long a call stood by for a timer. `since` is the stand-by's own beginning, by which it is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sleep {
+    pub id: ItemId,
+    pub since: Timestamp,
+    pub slept: Millis,
 }
 
 /// What has to be loaded for a command.
@@ -166,11 +177,12 @@ impl Call {
             | Command::Pause { id, .. }
             | Command::Resume { id, .. }
             | Command::Stop { id, .. }
-            | Command::Return { id, .. }
+            | Command::Return(Sleep { id, .. })
             | Command::Read { id: Some(id) }
             | Command::ReadTask { timer: id, .. }
             | Command::CancelTask { timer: id, .. } => (one(id), None),
-            Command::Fire { ids, .. } => (Select::Ids(ids.clone()), None),
+            Command::Fire { ids, .. } | Command::StopMany { ids, .. } => (Select::Ids(ids.clone()), None),
+            Command::Slept(sleeps) => (Select::Ids(sleeps.iter().map(|sleep| sleep.id.clone()).collect()), None),
             Command::Read { id: None } => (Select::RecentOf(Kind::Timer), None),
             Command::Close { .. } => (Select::Live, None),
             Command::Schedule { asks, key } => (replaced(asks), key.as_ref().map(|key| key.key.clone())),

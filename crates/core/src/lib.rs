@@ -28,7 +28,7 @@ pub mod timer;
 
 pub use agenda::Agenda;
 pub use batch::{Batch, ItemWrite, MessageWrite, RequestKey, Tally};
-pub use command::{Call, Command, Needs, State};
+pub use command::{Call, Command, Needs, Sleep, State};
 pub use decide::{Decision, Fired, Reply, Scheduled, decide};
 pub use history::{HistoryEntry, SubjectKind};
 pub use id::{ItemId, LeaseId, SessionId, TaskId};

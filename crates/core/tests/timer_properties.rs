@@ -7,7 +7,7 @@ mod stopwatch;
 use ledger::{Ledger, START};
 use proptest::{collection::vec, option, prelude::*};
 use reveille_core::{
-    Command, ItemId, Limits, Millis, Purpose, Reject, RequestKey, Status, Timer, Timestamp,
+    Command, ItemId, Limits, Millis, Purpose, Reject, RequestKey, Sleep, Status, Timer, Timestamp,
     timer::{Continuation, Phase},
 };
 use stopwatch::{Answer, Continue, Hand, Shelf};
@@ -158,7 +158,7 @@ fn play(ledger: &mut Ledger, op: &Op) -> Answer {
         Op::Stop(which) => Command::Stop { id: id(which), note },
         Op::Read(which) => Command::Read { id: Some(id(which)) },
         Op::Return(which, slept) => {
-            Command::Return { id: id(which), since: Timestamp::from_millis(0), slept: Millis::new(slept) }
+            Command::Return(Sleep { id: id(which), since: Timestamp::from_millis(0), slept: Millis::new(slept) })
         }
         Op::ProposeAll => {
             ledger.fire_all();

@@ -5,7 +5,7 @@ mod ledger;
 
 use ledger::{Ledger, at, mission, secs, waiting};
 use reveille_core::{
-    Command, Item, ItemId, Limits, Millis, Purpose, Reject, RequestKey, Status, Timer, Timestamp,
+    Command, Item, ItemId, Limits, Millis, Purpose, Reject, Reply, RequestKey, Sleep, Status, Timer, Timestamp,
     batch::tally,
     reminder::{Ask, Content, Due},
     session::SessionState,
@@ -102,7 +102,7 @@ fn an_unknown_id_is_an_error_and_never_a_new_timer() {
         code(ledger.resume(&unknown)),
         code(ledger.stop(&unknown, "")),
         code(ledger.ask(Command::Read { id: Some(unknown.clone()) })),
-        code(ledger.ask(Command::Return { id: unknown.clone(), since: at(0), slept: secs(1) })),
+        code(ledger.ask(Command::Return(Sleep { id: unknown.clone(), since: at(0), slept: secs(1) }))),
     ] {
         assert_eq!(refused, "unknown_timer");
     }
@@ -284,6 +284,48 @@ fn a_session_nobody_made_is_unknown_and_stays_unmade() {
     assert_eq!(ledger.session, None);
 }
 
+// Many at once.
+
+#[test]
+fn stopping_many_stops_those_that_live() {
+    let mut ledger = Ledger::new();
+    let running = ledger.create(waiting("构建 🛠"), TOTAL, None);
+    let paused = ledger.create(waiting("b"), TOTAL, None);
+    let ended = ledger.create(waiting("c"), TOTAL, None);
+    let spared = ledger.create(mission("d"), TOTAL, None);
+    ledger.pause(&paused, secs(30)).expect("a running timer can be paused");
+    ledger.stop(&ended, "before").expect("a running timer can be stopped");
+    let ids = vec![running.clone(), paused.clone(), ended.clone(), ItemId::new("timer_unknown")];
+    let stop = Command::StopMany { ids: ids.clone(), note: Some("all".into()) };
+    assert_eq!(ledger.ask(stop.clone()).map(|decision| decision.reply), Ok(Reply::Stopped(2)));
+    for (id, note) in [(&running, "all"), (&paused, "all"), (&ended, "before")] {
+        let timer = ledger.read(id);
+        assert_eq!((timer.status(), timer.note.as_deref()), (Status::Stopped, Some(note)));
+    }
+    assert_eq!(ledger.read(&spared).status(), Status::RunningBackground);
+    assert_eq!(ledger.session.as_ref().map(|session| session.live_timers), Some(1));
+    let nothing_left = ledger.ask(stop).expect("stopping what has ended is no mistake");
+    assert_eq!((nothing_left.reply, nothing_left.batch), (Reply::Stopped(0), None));
+}
+
+#[test]
+fn sleeps_are_counted_after_the_answer_too() {
+    let mut ledger = Ledger::new();
+    let [a, b] = ["a", "b"].map(|reason| ledger.create(waiting(reason), TOTAL, Some(secs(60))));
+    ledger.clock(50);
+    let sleep = |id: &ItemId, slept| Sleep { id: id.clone(), since: at(0), slept: secs(slept) };
+    let gone = ItemId::new("timer_gone");
+    let slept = Command::Slept(vec![sleep(&a, 50), sleep(&gone, 50), sleep(&b, 20)]);
+    ledger.ask(slept).expect("what is gone is passed over");
+    for id in [&a, &b] {
+        let timer = ledger.read(id);
+        assert_eq!((timer.standby, timer.last_check_at), (None, at(50)));
+        assert_eq!(ledger.events(id.as_str()), ["timer.created", "timer.checked"]);
+    }
+    assert_eq!(ledger.tallies.get(tally::STANDBYS), Some(&2));
+    assert_eq!(ledger.tallies.get(tally::SLEPT_MS), Some(&70_000));
+}
+
 // History and statistics.
 
 #[test]
@@ -292,7 +334,7 @@ fn the_history_tells_a_timers_whole_life() {
     let id = ledger.create(waiting("部署"), TOTAL, Some(secs(10)));
     ledger.clock(10);
     ledger
-        .about_timer(Command::Return { id: id.clone(), since: at(0), slept: secs(10) })
+        .about_timer(Command::Return(Sleep { id: id.clone(), since: at(0), slept: secs(10) }))
         .expect("a call can come back");
     ledger.cancel(&id).expect("a running timer can be cancelled");
     ledger.proceed(&id, from_now(90)).expect("a background timer can be continued");

@@ -5,7 +5,7 @@ mod ledger;
 
 use ledger::{Ledger, at, mission, secs, waiting};
 use reveille_core::{
-    Call, Command, Fired, ItemId, Lease, LeaseId, Millis, Purpose, Reject, Status, Timer,
+    Call, Command, Fired, ItemId, Lease, LeaseId, Millis, Purpose, Reject, Sleep, Status, Timer,
     batch::tally,
     timer::{Continuation, Phase},
 };
@@ -204,9 +204,11 @@ fn time_acts_before_any_wish_is_granted() {
         Command::Pause { id: id.clone(), length: secs(1), note: None },
         Command::Resume { id: id.clone(), note: None },
         Command::Stop { id: id.clone(), note: None },
+        Command::StopMany { ids: vec![id.clone()], note: None },
+        Command::Slept(vec![Sleep { id: id.clone(), since: at(0), slept: secs(1) }]),
         Command::Read { id: Some(id.clone()) },
         Command::Read { id: None },
-        Command::Return { id: id.clone(), since: at(0), slept: secs(1) },
+        Command::Return(Sleep { id: id.clone(), since: at(0), slept: secs(1) }),
         Command::Close { note: None },
     ];
     for command in wishes {
@@ -377,7 +379,7 @@ fn coming_back_from_standing_by_counts_what_was_saved_and_changes_nothing_else()
     let (mut ledger, id) = timer_that_is(Stage::Running);
     let before = ledger.timer(&id).clone();
     let (timer, stands_by) = ledger
-        .about_timer(Command::Return { id: id.clone(), since: began(&before), slept: Millis::new(59_999) })
+        .about_timer(Command::Return(Sleep { id: id.clone(), since: began(&before), slept: Millis::new(59_999) }))
         .expect("a call can come back");
     assert_eq!(stands_by, None);
     assert_eq!(timer, Timer { standby: None, last_check_at: at(150), ..before });
@@ -393,7 +395,7 @@ fn a_call_that_comes_back_leaves_the_stand_by_of_a_later_one() {
     ledger.clock(160);
     ledger.proceed(&id, Continuation::default()).expect("a running timer can be continued");
     ledger
-        .about_timer(Command::Return { id: id.clone(), since: first, slept: secs(10) })
+        .about_timer(Command::Return(Sleep { id: id.clone(), since: first, slept: secs(10) }))
         .expect("a call can come back");
     assert!(ledger.timer(&id).standby.is_some());
 }
@@ -408,7 +410,7 @@ fn a_call_can_come_back_to_a_timer_that_ended() {
         let (mut ledger, id) = timer_that_is(stage);
         let status = ledger.timer(&id).status();
         let (timer, _) = ledger
-            .about_timer(Command::Return { id, since: at(0), slept: secs(150) })
+            .about_timer(Command::Return(Sleep { id, since: at(0), slept: secs(150) }))
             .expect("a call can always come back");
         assert_eq!(timer.status(), status);
     }

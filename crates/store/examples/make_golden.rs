@@ -13,7 +13,7 @@ use drive::{
     resume, stop, wait,
 };
 use reveille_core::{
-    Call, Command, LeaseId, Millis, Purpose, RequestKey, TaskId, Timestamp,
+    Call, Command, LeaseId, Millis, Purpose, RequestKey, Sleep, TaskId, Timestamp,
     reminder::{Ask, Content, Due},
     timer::Continuation,
 };
@@ -90,7 +90,8 @@ async fn demo(store: &dyn Store) {
     run(store, "demo", Command::Continue { id: iid("timer_extended"), ask, task: None }, 40).await;
     run(store, "demo", cancel("timer_extended"), 41).await;
     let since = Timestamp::from_millis(START_MS + 4500);
-    run(store, "demo", Command::Return { id: iid("timer_mission"), since, slept: Millis::new(37_500) }, 42).await;
+    run(store, "demo", Command::Return(Sleep { id: iid("timer_mission"), since, slept: Millis::new(37_500) }), 42)
+        .await;
     run(store, "demo", fire(&["timer_extended"]), 43).await;
     run(store, "demo", fire(&["timer_pause_over"]), 43).await;
     call(store, "demo", collect("lease_first", 5), 44).await;

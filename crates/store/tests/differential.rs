@@ -8,7 +8,7 @@ mod drive;
 use drive::{ALL, START_MS, every_item, iid, picture, purge_all, scratch, sid};
 use proptest::{prelude::*, sample::Index};
 use reveille_core::{
-    Batch, Call, Command, ItemId, Kind, LeaseId, Limits, Millis, Needs, Purpose, Reject, RequestKey, Timestamp,
+    Batch, Call, Command, ItemId, Kind, LeaseId, Limits, Millis, Needs, Purpose, Reject, RequestKey, Sleep, Timestamp,
     command::{Ride, Select},
     decide,
     reminder::{Ask, Change, Content, Due},
@@ -306,7 +306,7 @@ impl Pair {
             Wish::Stop { slot, note } => Command::Stop { id: self.id(slot), note },
             Wish::Return { slot, slept_ms } => {
                 let since = Timestamp::from_millis(self.now_ms - slept_ms as i64);
-                Command::Return { id: self.id(slot), since, slept: Millis::new(slept_ms) }
+                Command::Return(Sleep { id: self.id(slot), since, slept: Millis::new(slept_ms) })
             }
             Wish::Schedule { slot, task, due_secs, replaces, key } => {
                 let due = Due::At(Timestamp::from_millis(self.now_ms + due_secs * 1000));

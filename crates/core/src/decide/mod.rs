@@ -60,6 +60,8 @@ pub enum Reply {
     Scheduled(Vec<Scheduled>),
     Reminder(Reminder),
     Reminders(Vec<Reminder>),
+    /// How many timers were stopped.
+    Stopped(usize),
     /// How many reminders were cancelled.
     Cleared(usize),
 }
@@ -117,9 +119,15 @@ pub fn decide(
             draft.act(id, "timer.resumed", note, |timer| timer.resume(note.clone(), now))?
         }
         Command::Stop { id, note } => draft.act(id, "timer.stopped", note, |timer| timer.stop(note.clone(), now))?,
+        Command::StopMany { ids, note } => draft.stop_many(ids, note)?,
         Command::Read { id: Some(id) } => Reply::Timer { timer: draft.timer(id)?, stand_by: None },
         Command::Read { id: None } => Reply::Timers(state.items.iter().filter_map(Item::as_timer).cloned().collect()),
-        Command::Return { id, since, slept } => draft.returned(id, *since, *slept)?,
+        Command::Return(sleep) => Reply::Timer { timer: draft.returned(sleep)?, stand_by: None },
+        Command::Slept(sleeps) => {
+            // One whose timer is gone has nothing to be added to.
+            sleeps.iter().for_each(|sleep| drop(draft.returned(sleep)));
+            Reply::Recorded
+        }
         Command::Fire { ids, standing } => draft.fire(ids, standing),
         Command::Schedule { asks, key } => draft.schedule(asks, key.as_ref())?,
         Command::ListReminders => Reply::Reminders(state.items.iter().filter_map(Item::as_reminder).cloned().collect()),

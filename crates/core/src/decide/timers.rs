@@ -3,6 +3,7 @@
 use super::{Draft, Fired, Reply};
 use crate::{
     batch::{ItemWrite, RequestKey, tally},
+    command::Sleep,
     history::{SubjectKind, seconds},
     id::{ItemId, LeaseId, TaskId},
     item::Item,
@@ -118,17 +119,30 @@ impl Draft<'_> {
         Ok(Reply::Timer { timer, stand_by: None })
     }
 
-    pub(super) fn returned(&mut self, id: &ItemId, since: Timestamp, slept: Millis) -> Result<Reply, Reject> {
+    pub(super) fn stop_many(&mut self, ids: &[ItemId], note: &Option<String>) -> Result<Reply, Reject> {
+        let mut stopped = 0;
+        for id in ids {
+            if self.timer(id).is_ok_and(|timer| timer.is_live()) {
+                let now = self.now;
+                self.act(id, "timer.stopped", note, |timer| timer.stop(note.clone(), now))?;
+                stopped += 1;
+            }
+        }
+        Ok(Reply::Stopped(stopped))
+    }
+
+    pub(super) fn returned(&mut self, sleep: &Sleep) -> Result<Timer, Reject> {
+        let Sleep { id, since, slept } = sleep;
         let mut timer = self.timer(id)?;
         let before = timer.status();
         self.count(tally::STANDBYS, 1);
         self.count(tally::SLEPT_MS, i64::try_from(slept.get()).unwrap_or(i64::MAX));
         let saved = slept.get() / self.limits.poll_interval.get().max(1);
         self.count(tally::REQUESTS_SAVED, i64::try_from(saved).unwrap_or(i64::MAX));
-        timer.returned(since, self.now);
-        let data = Map::from_iter([("slept".to_owned(), seconds(slept))]);
+        timer.returned(*since, self.now);
+        let data = Map::from_iter([("slept".to_owned(), seconds(*slept))]);
         self.changed(before, timer.clone(), "timer.checked", data);
-        Ok(Reply::Timer { timer, stand_by: None })
+        Ok(timer)
     }
 
     pub(super) fn fire_timer(&mut self, timer: &Timer, standing: &HashMap<ItemId, LeaseId>, fired: &mut Vec<Fired>) {

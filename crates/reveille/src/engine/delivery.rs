@@ -1,7 +1,7 @@
 //! After the reply: what was really delivered is committed, everything else goes back into the inbox.
 
 use super::{Engine, EngineError};
-use reveille_core::{Call, Command, ItemId, LeaseId, Millis, SessionId, Timestamp};
+use reveille_core::{Call, Command, LeaseId, Millis, SessionId};
 use std::{
     sync::{
         Arc,
@@ -18,7 +18,7 @@ const CHORES_AT_ONCE_MAX: usize = 64;
 /// committed however long it takes, or it would be told again.
 const TRIES_MAX: u32 = 5;
 const RETRY: Millis = Millis::from_secs(1);
-/// What is still under way when the server stops has this long; it is lost to the statistics, or its lease runs out.
+/// What is still under way when the server stops has this long; then its lease runs out.
 const LAST_CHORES: Duration = Duration::from_secs(5);
 
 /// Leased messages on their way out. Whoever writes the reply confirms it; dropped unconfirmed, they are released.
@@ -38,7 +38,6 @@ pub struct Delivery {
 pub enum Chore {
     Commit { session: SessionId, lease: LeaseId, channel: &'static str },
     Release { session: SessionId, lease: LeaseId },
-    Left { session: SessionId, id: ItemId, since: Timestamp, slept: Millis },
 }
 
 impl Delivery {
@@ -112,7 +111,6 @@ impl Chore {
                 (session, Command::CommitLease { lease, channel: channel.to_owned() })
             }
             Chore::Release { session, lease } => (session, Command::ReleaseLease { lease }),
-            Chore::Left { session, id, since, slept } => (session, Command::Return { id, since, slept }),
         }
     }
 }

@@ -6,8 +6,10 @@ mod delivery;
 mod driver;
 mod fire;
 mod locks;
+mod many;
 mod presence;
 mod router;
+mod sleeps;
 mod standby;
 
 pub use delivery::Delivery;
@@ -24,7 +26,7 @@ use delivery::Chore;
 use locks::Locks;
 use reveille_core::{
     Batch, Call, Command, Decision, ItemId, Kind, LeaseId, Limits, Message, Millis, Needs, Reject, Reply, SessionId,
-    TaskId, Timestamp,
+    Sleep, TaskId, Timestamp,
     command::{Ride, Select},
     decide, id,
 };
@@ -32,7 +34,7 @@ use reveille_store::{CommitError, Committed, Recorded, Store, StoreError};
 use standby::Standbys;
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -53,6 +55,7 @@ pub struct Engine {
     standbys: Arc<Standbys>,
     presence: Arc<Presence>,
     chores: mpsc::UnboundedSender<Chore>,
+    sleeps: mpsc::UnboundedSender<Sleep>,
     events: broadcast::Sender<Arc<Recorded>>,
     pub metrics: Metrics,
     settings: Settings,
@@ -120,7 +123,8 @@ impl Engine {
         stop: CancellationToken,
         tasks: &TaskTracker,
     ) -> Arc<Self> {
-        let (chores, queue) = mpsc::unbounded_channel();
+        let (chores, settling) = mpsc::unbounded_channel();
+        let (sleeps, slept) = mpsc::unbounded_channel();
         let engine = Arc::new(Self {
             standbys: Arc::new(Standbys::default()),
             presence: Arc::default(),
@@ -131,6 +135,7 @@ impl Engine {
             store,
             clock,
             chores,
+            sleeps,
             settings,
             failing: AtomicBool::new(false),
             broken: CancellationToken::new(),
@@ -141,7 +146,8 @@ impl Engine {
         tasks.spawn(watched("router", broken(), router::run(engine.clone(), routed, stop.clone())));
         tasks.spawn(watched("driver", broken(), driver::run(engine.clone(), driven, stop.clone())));
         tasks.spawn(watched("wake", broken(), wake::run(engine.clone(), stop.clone())));
-        tasks.spawn(watched("delivery", broken(), delivery::run(engine.clone(), queue, stop)));
+        tasks.spawn(watched("delivery", broken(), delivery::run(engine.clone(), settling, stop.clone())));
+        tasks.spawn(watched("sleeps", broken(), sleeps::run(engine.clone(), slept, stop)));
         engine
     }
 
@@ -193,7 +199,7 @@ impl Engine {
                 }
                 Err(Reject::Overdue(ids)) => {
                     // Boxed, as all that is rare: every call carries the size of what it awaits.
-                    Box::pin(self.fire(ids)).await.map_err(|(error, _)| error)?;
+                    self.fire_boxed(ids).await.map_err(|(error, _)| error)?;
                     continue;
                 }
                 Err(Reject::UnknownTimer { id, .. }) => {
@@ -270,10 +276,9 @@ impl Engine {
         self.standbys.register(id)
     }
 
-    /// A call that stood by is gone without an answer; what it slept still counts.
-    pub fn left(&self, session: SessionId, id: ItemId, since: Timestamp) {
-        let slept = self.now().since(since);
-        let _ = self.chores.send(Chore::Left { session, id, since, slept });
+    /// A call that stood by is over; how long it slept is written down when there is time for it.
+    pub fn slept(&self, id: ItemId, since: Timestamp) {
+        let _ = self.sleeps.send(Sleep { id, since, slept: self.now().since(since) });
     }
 
     /// How many calls stand by now, to be watched.
@@ -325,6 +330,19 @@ impl Engine {
 
     pub fn fresh_lease(&self) -> LeaseId {
         LeaseId::new(id::readable("lease", self.now(), rand::random()))
+    }
+
+    /// Stops those of these timers that still live; how many they were.
+    pub async fn stop_many(&self, ids: Vec<ItemId>, note: Option<String>) -> Result<usize, EngineError> {
+        let stopped = AtomicUsize::new(0);
+        let stop = |ids: &[ItemId]| Command::StopMany { ids: ids.to_vec(), note: note.clone() };
+        let count = |reply: &Reply| {
+            if let Reply::Stopped(some) = reply {
+                stopped.fetch_add(*some, Ordering::Relaxed);
+            }
+        };
+        self.to_each(ids, stop, count).await.map_err(|(error, _)| error)?;
+        Ok(stopped.into_inner())
     }
 
     /// Only takes pending messages along.

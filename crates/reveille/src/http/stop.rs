@@ -5,16 +5,18 @@ use super::{
     body::{JsonBody, session},
     problem::ApiError,
 };
-use crate::{engine::EngineError, tools::Problem};
+use crate::tools::Problem;
 use axum::{Json, extract::State};
 use futures_util::future::join_all;
-use reveille_core::{Call, Command, ItemId, Kind, Reject, SessionId, Status, text};
-use reveille_store::{Found, ItemFilter};
+use reveille_core::{ItemId, Kind, Reject, Status, text};
+use reveille_store::ItemFilter;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Looked up in one go, and stopped at the same time: they share commits.
+/// Looked up in one go.
 const PAGE: usize = 1000;
+/// Stopped in one go; the first are released while the next are still read.
+const CHUNK: usize = 125;
 
 #[derive(Deserialize, ToSchema, Default)]
 #[serde(default, deny_unknown_fields)]
@@ -61,22 +63,14 @@ pub async fn stop(State(app): State<App>, body: JsonBody) -> Result<Json<Stopped
     let mut stopped = 0;
     loop {
         let found = app.engine.store().items(filter.clone()).await?;
-        let stop = |found: &Found| one(app.clone(), found.session.clone(), found.item.id().clone(), note.clone());
-        for one in join_all(found.iter().map(stop).collect::<Vec<_>>()).await {
-            stopped += usize::from(one?);
+        let ids: Vec<ItemId> = found.iter().map(|found| found.item.id().clone()).collect();
+        let chunks = ids.chunks(CHUNK).map(|ids| app.engine.stop_many(ids.to_vec(), note.clone()));
+        for some in join_all(chunks).await {
+            stopped += some.map_err(|error| ApiError::of(error, app.engine.now()))?;
         }
         match found.last() {
             Some(last) if found.len() == PAGE => filter.after = Some(last.seq),
             _ => return Ok(Json(Stopped { stopped })),
         }
-    }
-}
-
-/// Whether this stopped it.
-async fn one(app: App, session: SessionId, id: ItemId, note: Option<String>) -> Result<bool, ApiError> {
-    match app.engine.execute(&session, Call::new(Command::Stop { id, note })).await {
-        Ok(_) => Ok(true),
-        Err(EngineError::Reject(Reject::TimerEnded { .. } | Reject::UnknownTimer { .. })) => Ok(false),
-        Err(error) => Err(ApiError::of(error, app.engine.now())),
     }
 }

@@ -7,8 +7,8 @@ use super::{
 };
 use crate::engine::{Delivery, Engine, EngineError, Held, Hold, Outcome as Done, Released, Standing};
 use reveille_core::{
-    Call, Command, ItemId, Millis, Needs, Purpose, Reply, RequestKey, SessionId, Status, TaskId, Timer, Timestamp,
-    timer::Phase,
+    Call, Command, ItemId, Millis, Needs, Purpose, Reply, RequestKey, SessionId, Sleep, Status, TaskId, Timer,
+    Timestamp, timer::Phase,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -306,7 +306,7 @@ impl ToolCall<'_> {
     /// Writes the sleep down and takes pending messages along.
     async fn awake(&self, timer: &Timer, since: Timestamp) -> Done {
         let slept = self.engine.now().since(since);
-        match self.execute(Command::Return { id: timer.id.clone(), since, slept }, true).await {
+        match self.execute(Command::Return(Sleep { id: timer.id.clone(), since, slept }), true).await {
             Ok(done) => done,
             // The agent gets its answer even when nothing can be written; only the statistics lose.
             Err(error) => {
@@ -430,7 +430,6 @@ fn all_hint(timers: &[Timer]) -> String {
 /// Counts the sleep of a call, also of one whose client leaves in the middle of it.
 struct Asleep {
     engine: Arc<Engine>,
-    session: SessionId,
     id: ItemId,
     since: Timestamp,
     awake: bool,
@@ -445,7 +444,7 @@ impl Asleep {
         // The stand-by's own beginning, by which it is known.
         let since = timer.standby.map_or_else(|| engine.now(), |standby| standby.since);
         let _held = engine.presence().hold(&call.session, Hold::StandBy);
-        Self { session: call.session.clone(), id: timer.id.clone(), since, awake: false, _held, engine }
+        Self { id: timer.id.clone(), since, awake: false, _held, engine }
     }
 
     /// Its end is written down.
@@ -458,7 +457,7 @@ impl Drop for Asleep {
     fn drop(&mut self) {
         self.engine.metrics.standing_by.dec();
         if !self.awake {
-            self.engine.left(self.session.clone(), self.id.clone(), self.since);
+            self.engine.slept(self.id.clone(), self.since);
         }
     }
 }

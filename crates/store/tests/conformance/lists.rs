@@ -1,7 +1,7 @@
 //! The lists: what they hold, in which order, and how they are paged through.
 
 use crate::drive::{self, *};
-use reveille_core::{Call, Command, Millis};
+use reveille_core::{Call, Command, Millis, Sleep};
 use reveille_store::{HistoryFilter, ItemFilter, Order, SessionFilter, Store};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -237,7 +237,7 @@ pub async fn tallies_are_the_sums_of_what_was_committed(store: &Arc<dyn Store>) 
     let mut feed = store.feed();
     furnished(&**store).await;
     for slept in [1500, 45_000] {
-        let returned = Command::Return { id: iid("timer_running"), since: at(0), slept: Millis::new(slept) };
+        let returned = Command::Return(Sleep { id: iid("timer_running"), since: at(0), slept: Millis::new(slept) });
         run(&**store, "a", returned, at(11)).await;
     }
     call(&**store, "b", collect("lease", 5), at(12)).await;

@@ -1,7 +1,7 @@
 //! `load` and `load_items`: the part of a session that was asked for, and never a part of another's.
 
 use crate::drive::*;
-use reveille_core::{Command, LeaseId, Millis, Needs, RequestKey, State, Status, command::Select};
+use reveille_core::{Command, LeaseId, Millis, Needs, RequestKey, Sleep, State, Status, command::Select};
 use reveille_store::{RECENT_ENDED_MAX, Store};
 use std::{collections::HashMap, sync::Arc};
 
@@ -138,7 +138,13 @@ pub async fn items_are_loaded_with_their_sessions(store: &Arc<dyn Store>) {
     for (session, id) in [("a", "timer_a1"), ("b", "timer_b1"), ("a", "timer_a2"), ("c", "timer_c1")] {
         run(&**store, session, wait(id, "x", 60), at(0)).await;
     }
-    run(&**store, "a", Command::Return { id: iid("timer_a1"), since: at(0), slept: Millis::from_secs(1) }, at(1)).await;
+    run(
+        &**store,
+        "a",
+        Command::Return(Sleep { id: iid("timer_a1"), since: at(0), slept: Millis::from_secs(1) }),
+        at(1),
+    )
+    .await;
     let wanted = ["timer_b1", "timer_a2", "timer_unknown", "timer_a1"];
     let states = store.load_items(iids(&wanted)).await.unwrap();
     let shown: Vec<(&str, Vec<&str>)> = states

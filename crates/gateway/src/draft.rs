@@ -4,8 +4,11 @@
 use crate::{
     outline::{Outline, is_empty_array},
     protocol::Protocol,
+    rounds,
+    stage::Words,
 };
 use bytes::{Bytes, BytesMut};
+use serde_json::Value;
 use std::ops::Range;
 
 #[derive(Debug)]
@@ -15,6 +18,8 @@ pub struct Draft {
     body: Bytes,
     /// What to put in place of a range; several at one place come in the order they were made.
     edits: Vec<(Range<usize>, String)>,
+    /// The tools that stages serve.
+    served: Vec<String>,
     /// Whether the array that is being appended to has an element before the next one.
     tools_begun: bool,
     messages_begun: bool,
@@ -24,7 +29,7 @@ impl Draft {
     pub fn new(protocol: Protocol, outline: Outline, body: Bytes) -> Self {
         let begun = |range: &Option<Range<usize>>| range.clone().is_some_and(|range| !is_empty_array(&body[range]));
         let (tools_begun, messages_begun) = (begun(&outline.tools), begun(&outline.messages));
-        Self { protocol, outline, body, edits: Vec::new(), tools_begun, messages_begun }
+        Self { protocol, outline, body, edits: Vec::new(), served: Vec::new(), tools_begun, messages_begun }
     }
 
     /// The body as the client sent it.
@@ -41,6 +46,29 @@ impl Draft {
         let range = self.outline.tools.clone();
         let begun = std::mem::replace(&mut self.tools_begun, true);
         self.append("tools", range, begun, json);
+    }
+
+    /// The same, for a tool that a stage serves: the client sees nothing of calls to it.
+    pub fn serve_tool(&mut self, name: &str, json: &str) {
+        self.append_tool(json);
+        self.served.push(name.to_owned());
+    }
+
+    pub(crate) fn served(&self) -> &[String] {
+        &self.served
+    }
+
+    /// Says something to the model at the end of the conversation.
+    pub fn tell(&mut self, words: &Words) {
+        let json = rounds::told(self, words);
+        self.append_message(&json);
+    }
+
+    /// Only these, in place of the conversation so far.
+    pub(crate) fn only_messages(&mut self, messages: &[Value]) {
+        let Some(range) = self.outline.messages.clone() else { return };
+        self.edits.retain(|(at, _)| at.start < range.start || at.end > range.end);
+        self.edit(range, Value::from(messages).to_string());
     }
 
     /// Adds a message or an input item, in the protocol's own JSON, at the end of the conversation.
@@ -96,6 +124,10 @@ impl Draft {
         }
     }
 
+    pub(crate) fn insert(&mut self, at: usize, json: String) {
+        self.edit(at..at, json);
+    }
+
     fn edit(&mut self, range: Range<usize>, text: String) {
         self.edits.push((range, text));
     }
@@ -106,7 +138,8 @@ impl Draft {
             return self.body.clone();
         }
         let mut edits: Vec<_> = self.edits.iter().collect();
-        edits.sort_by_key(|(range, _)| range.start);
+        // What is put before a part comes before what takes its place.
+        edits.sort_by_key(|(range, _)| (range.start, range.end));
         let added: usize = edits.iter().map(|(_, text)| text.len()).sum();
         let mut body = BytesMut::with_capacity(self.body.len() + added);
         let mut at = 0;

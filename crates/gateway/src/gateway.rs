@@ -12,6 +12,7 @@ use crate::{
     protocol::{Protocol, Seen},
     relay::{self, Relay},
     report::{Ledger, Observer, Outcome},
+    rounds::{self, Again, Rounds, Served},
     send::{Call, Deadline, Route},
     session::SessionHint,
     stage::{Stage, Turn, Visits},
@@ -56,7 +57,7 @@ impl Default for Settings {
 }
 
 pub struct Gateway {
-    pub(crate) routes: Vec<Route>,
+    pub(crate) routes: Vec<Arc<Route>>,
     pub(crate) settings: Settings,
     stages: Vec<Box<dyn Stage>>,
     observer: Option<Arc<dyn Observer>>,
@@ -65,7 +66,7 @@ pub struct Gateway {
 impl Gateway {
     pub fn new(mut settings: Settings, dial: Arc<dyn Dial>) -> Self {
         let upstreams = std::mem::take(&mut settings.upstreams);
-        let routes = upstreams.into_iter().map(|upstream| Route::new(upstream, dial.clone())).collect();
+        let routes = upstreams.into_iter().map(|upstream| Arc::new(Route::new(upstream, dial.clone()))).collect();
         Self { routes, settings, stages: Vec::new(), observer: None }
     }
 
@@ -146,43 +147,78 @@ impl Gateway {
         // What is compressed cannot be read on its way.
         headers.remove(header::ACCEPT_ENCODING);
         let path = parts.uri.path_and_query().map_or(protocol.path(), |path| path.as_str());
+        let stream = ledger.report.turn.stream;
         let call = Call { protocol, method: parts.method, uri: uri(route, path)?, headers, body: draft.body() };
-        let deadline = deadline(&limits, ledger.report.turn.stream, began);
+        let again = (!visits.is_empty()).then(|| {
+            let (call, retries) = (Call { body: Bytes::new(), ..call.clone() }, self.settings.retries);
+            let served = Served::new(draft.served());
+            Box::new(Again {
+                route: route.clone(),
+                call,
+                draft,
+                limits,
+                retries,
+                stream,
+                served,
+                attempts: 0,
+                rounds: 1,
+            })
+        });
+        let deadline = deadline(&limits, stream, began);
         let response = route.send(call, deadline, self.settings.retries, &mut ledger.report.attempts).await?;
         let (head, source) = response.into_parts();
-        Ok(Begun { head, source, limits, visits, began })
+        Ok(Begun { head, source, limits, visits, again, began })
     }
 
     fn stream(&self, begun: Begun, ledger: Ledger) -> Answer {
-        let Begun { mut head, source, limits, visits, began } = begun;
-        // The relay may have to add an error.
+        let Begun { mut head, source, limits, visits, again, began } = begun;
+        // An error may have to be added.
         head.headers.remove(header::CONTENT_LENGTH);
-        let relay = Relay::new(relay::Parts {
-            protocol: ledger.report.turn.protocol,
-            source,
-            vigil: Vigil::stream(&limits, began),
-            idle_counts: limits.idle_counts,
-            visits,
-            event_bytes_max: self.settings.event_bytes_max,
-            ledger,
-        });
-        Response::from_parts(head, relay.boxed_unsync())
+        let vigil = Vigil::stream(&limits, began);
+        let event_bytes_max = self.settings.event_bytes_max;
+        let body = match again {
+            Some(again) => {
+                Rounds::new(rounds::Parts { source, vigil, visits, again, event_bytes_max, ledger }).boxed_unsync()
+            }
+            None => Relay::new(relay::Parts {
+                protocol: ledger.report.turn.protocol,
+                source,
+                vigil,
+                idle_counts: limits.idle_counts,
+                event_bytes_max,
+                ledger,
+            })
+            .boxed_unsync(),
+        };
+        Response::from_parts(head, body)
     }
 
     async fn whole(&self, begun: Begun, mut ledger: Ledger) -> Answer {
-        let Begun { head, mut source, limits, mut visits, began } = begun;
+        let Begun { mut head, mut source, limits, mut visits, again, began } = begun;
         let mut vigil = Vigil::whole(&limits, began);
-        match whole::read(&mut source, &mut vigil, &mut ledger, WHOLE_BYTES_MAX).await {
+        let max = if again.is_some() { rounds::whole::BYTES_MAX } else { WHOLE_BYTES_MAX };
+        match whole::read(&mut source, &mut vigil, &mut ledger, max).await {
             Ok(Read::All(bytes)) => {
-                if head.status.is_success() {
-                    let mut seen = Seen { begun: true, ended: true, ..Seen::default() };
-                    ledger.report.turn.protocol.read_whole(&bytes, &mut seen);
-                    ledger.report.usage = seen.usage;
-                    visits.on_finish(&seen).await;
-                } else {
-                    // An error is not the answer the stages waited for.
-                    visits = Visits::default();
-                }
+                let bytes = match again {
+                    Some(mut again) if head.status.is_success() => {
+                        head.headers.remove(header::CONTENT_LENGTH);
+                        // Boxed: calls without stages should not carry its size.
+                        match Box::pin(rounds::whole::turn(bytes, &mut visits, &mut again, &mut ledger)).await {
+                            Ok(bytes) => bytes,
+                            Err(fault) => return refuse(fault, ledger),
+                        }
+                    }
+                    _ => {
+                        // An error is not the answer the stages waited for.
+                        visits = Visits::default();
+                        if head.status.is_success() {
+                            let mut seen = Seen::default();
+                            ledger.report.turn.protocol.read_whole(&bytes, &mut seen);
+                            ledger.report.usage = seen.usage;
+                        }
+                        bytes
+                    }
+                };
                 Response::from_parts(head, Whole::new(bytes, visits, ledger).boxed_unsync())
             }
             Ok(Read::Part(begun)) => {
@@ -195,7 +231,7 @@ impl Gateway {
         }
     }
 
-    fn route(&self, protocol: Protocol, model: &str) -> Result<&Route, Fault> {
+    fn route(&self, protocol: Protocol, model: &str) -> Result<&Arc<Route>, Fault> {
         self.routes.iter().find(|route| route.upstream.serves(protocol, model)).ok_or_else(|| {
             let serving = self.routes.iter().filter(|route| route.upstream.protocols.contains(&protocol));
             let patterns: Vec<&str> =
@@ -224,6 +260,8 @@ struct Begun {
     source: Incoming,
     limits: Limits,
     visits: Visits,
+    /// There if stages take part.
+    again: Option<Box<Again>>,
     began: Instant,
 }
 

@@ -8,6 +8,8 @@
 //! cancels, all of it. Nothing here knows of storage or timers: those come in as [`Stage`]s.
 
 mod answer;
+mod aside;
+mod conversation;
 mod dial;
 mod draft;
 mod fault;
@@ -22,6 +24,7 @@ mod pass;
 mod protocol;
 mod relay;
 mod report;
+mod rounds;
 mod send;
 mod session;
 pub mod sse;
@@ -31,15 +34,17 @@ mod vigil;
 mod whole;
 
 pub use answer::Answer;
+pub use aside::Aside;
+pub use conversation::UserText;
 pub use dial::{Dial, Link, Net};
 pub use draft::Draft;
 pub use fault::Fault;
 pub use gateway::{Gateway, Settings};
 pub use limits::{IdleCounts, Limit, Limits};
 pub use outline::Outline;
-pub use protocol::{Event, Finish, Kind, Protocol, Seen, Usage};
+pub use protocol::{Event, Finish, Kind, Protocol, Seen, ToolCall, Usage};
 pub use relay::Relay;
 pub use report::{Observer, Outcome, Report};
 pub use session::{SessionHint, Source};
-pub use stage::{Next, Stage, Turn, Verdict, Visit};
+pub use stage::{Interest, More, Next, Stage, ToolResult, Turn, Verdict, Visit, Voice, Words};
 pub use upstream::{ApiKey, Override, Upstream};

@@ -17,6 +17,11 @@ pub struct Outline {
     pub messages: Option<Range<usize>>,
     /// The brace that closes the body.
     pub close: usize,
+    /// Chat: how many answers are asked for.
+    pub choices: Option<u64>,
+    /// Responses: whether the upstream keeps the answer, and whether it makes it while nobody waits.
+    pub store: Option<bool>,
+    pub background: bool,
     pub ids: Ids,
 }
 
@@ -37,6 +42,12 @@ struct Wire<'a> {
     #[serde(borrow)]
     model: Option<Cow<'a, str>>,
     stream: Option<bool>,
+    #[serde(borrow)]
+    n: Option<&'a RawValue>,
+    #[serde(borrow)]
+    store: Option<&'a RawValue>,
+    #[serde(borrow)]
+    background: Option<&'a RawValue>,
     #[serde(borrow)]
     tools: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -74,6 +85,9 @@ impl Outline {
             tool_choice: wire.tool_choice.map(|value| range(body, value)),
             messages: messages.map(|value| range(body, value)),
             close,
+            choices: wire.n.and_then(plain),
+            store: wire.store.and_then(plain),
+            background: wire.background.and_then(plain).unwrap_or(false),
             ids: Ids {
                 user_id: wire.metadata.and_then(user_id),
                 prompt_cache_key: wire.prompt_cache_key.map(Cow::into_owned),
@@ -111,7 +125,12 @@ pub(crate) fn is_empty_array(value: &[u8]) -> bool {
     value.first() != Some(&b'[') || value[1..].iter().all(|byte| byte.is_ascii_whitespace() || *byte == b']')
 }
 
-fn range(body: &[u8], value: &RawValue) -> Range<usize> {
+/// A value of the kind it should be. Others are the upstream's to complain about.
+fn plain<T: serde::de::DeserializeOwned>(value: &RawValue) -> Option<T> {
+    serde_json::from_str(value.get()).ok()
+}
+
+pub(crate) fn range(body: &[u8], value: &RawValue) -> Range<usize> {
     let start = value.get().as_ptr().addr() - body.as_ptr().addr();
     start..start + value.get().len()
 }

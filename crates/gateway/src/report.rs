@@ -17,6 +17,8 @@ pub struct Report {
     pub first_byte: Option<Duration>,
     pub took: Duration,
     pub attempts: u32,
+    /// Answers of the upstream that the client's one was made of.
+    pub rounds: u32,
     pub chunks: u64,
     pub bytes: u64,
     pub usage: Option<Usage>,
@@ -69,6 +71,7 @@ impl Ledger {
             first_byte: None,
             took: Duration::ZERO,
             attempts: 0,
+            rounds: 1,
             chunks: 0,
             bytes: 0,
             usage: None,

@@ -37,6 +37,7 @@ pub(crate) struct Route {
 }
 
 /// What is sent.
+#[derive(Clone)]
 pub(crate) struct Call {
     pub protocol: Protocol,
     pub method: Method,

@@ -34,11 +34,11 @@ pub trait Stage: Send + Sync {
 #[async_trait]
 pub trait Visit: Send {
     /// The request may be added to.
-    async fn before_request(&mut self, _draft: &mut Draft) -> Result<(), Fault> {
-        Ok(())
+    async fn before_request(&mut self, _draft: &mut Draft) -> Result<Interest, Fault> {
+        Ok(Interest::Stay)
     }
 
-    /// The answer begins to go out to the client.
+    /// The answer begins to go out to the client; of a turn with several rounds, that of each.
     fn on_dispatch(&mut self) {}
 
     /// An event of a stream came, before it goes out.
@@ -46,10 +46,17 @@ pub trait Visit: Send {
         Verdict::Pass
     }
 
-    /// The model is done. Of a stream, what closes the answer waits until this returns, however long.
+    /// The model is done. What closes the answer waits until this returns, however long; a stream is kept alive.
     async fn on_finish(&mut self, _seen: &Seen) -> Next {
         Next::End
     }
+}
+
+/// Whether a stage has anything to do with a call beyond its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interest {
+    Stay,
+    Leave,
 }
 
 /// What becomes of an event.
@@ -61,11 +68,42 @@ pub enum Verdict {
 }
 
 /// How a turn goes on when the model is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     /// It is over.
     End,
+    /// The model is asked again, and its answer is part of the same response to the client.
+    Continue(More),
+}
+
+/// What the model is told in between. Its own answer comes before that, by itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct More {
+    /// One for each of [`Seen::calls`].
+    pub results: Vec<ToolResult>,
+    pub words: Vec<Words>,
+}
+
+/// The answer to a call that the client never saw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolResult {
+    pub call: String,
+    pub text: String,
+    pub failed: bool,
+}
+
+/// A message to the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Words {
+    pub voice: Voice,
+    pub text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Voice {
+    User,
+    /// Nobody in the conversation; said in the user's place where a model allows no other.
+    System,
 }
 
 /// All that take part in one call, in order.
@@ -82,9 +120,13 @@ impl Visits {
     }
 
     pub async fn before_request(&mut self, draft: &mut Draft) -> Result<(), Fault> {
-        for visit in &mut self.0 {
-            visit.before_request(draft).await?;
+        let mut staying = Vec::with_capacity(self.0.len());
+        for mut visit in std::mem::take(&mut self.0) {
+            if visit.before_request(draft).await? == Interest::Stay {
+                staying.push(visit);
+            }
         }
+        self.0 = staying;
         Ok(())
     }
 
@@ -98,9 +140,13 @@ impl Visits {
         verdicts.reduce(|first, other| if first == Verdict::Pass { other } else { first }).unwrap_or(Verdict::Pass)
     }
 
-    pub async fn on_finish(&mut self, seen: &Seen) {
+    /// The first that wants to go on decides.
+    pub async fn on_finish(&mut self, seen: &Seen) -> Next {
         for visit in &mut self.0 {
-            let Next::End = visit.on_finish(seen).await;
+            if let Next::Continue(more) = visit.on_finish(seen).await {
+                return Next::Continue(more);
+            }
         }
+        Next::End
     }
 }

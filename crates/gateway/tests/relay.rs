@@ -2,9 +2,10 @@
 
 mod support;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use proptest::prelude::*;
-use reveille_gateway::{Protocol, sse::Splitter};
+use reveille_gateway::{Draft, Fault, Interest, Protocol, Stage, Turn, Visit, sse::Splitter};
 use support::{Fixed, World, request, text};
 
 const CHAT: &str = include_str!("golden/chat.sse");
@@ -38,6 +39,23 @@ fn chunked(chunks: &[Bytes]) -> Vec<Bytes> {
     pieces
 }
 
+/// Takes part, serves a tool nobody calls, and wants nothing.
+struct Onlooker;
+
+impl Stage for Onlooker {
+    fn enter(&self, _: &Turn) -> Option<Box<dyn Visit>> {
+        Some(Box::new(Onlooker))
+    }
+}
+
+#[async_trait]
+impl Visit for Onlooker {
+    async fn before_request(&mut self, draft: &mut Draft) -> Result<Interest, Fault> {
+        draft.serve_tool("clock", "{}");
+        Ok(Interest::Stay)
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
@@ -45,11 +63,15 @@ proptest! {
     fn whatever_the_chunks_the_client_gets_the_same_bytes(
         (protocol, recording) in recordings(),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..60),
+        staged in any::<bool>(),
     ) {
         let recording = Bytes::from(recording);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
         let relayed = runtime.block_on(async {
-            let world = World::dialling(Fixed(chunked(&cut(&recording, &cuts))));
+            let mut world = World::dialling(Fixed(chunked(&cut(&recording, &cuts))));
+            if staged {
+                world.gateway = world.gateway.stage(Onlooker);
+            }
             let (_, body) = world.ask(request(protocol, &serde_json::json!({}), true)).await;
             assert_eq!(world.reports.outcomes(), ["complete"]);
             let usage = world.reports.all()[0].usage.expect("the recording has it");

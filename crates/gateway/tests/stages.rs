@@ -4,7 +4,9 @@ mod support;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use reveille_gateway::{Draft, Event, Fault, Finish, Kind, Next, Protocol, Seen, Stage, Turn, Verdict, Visit};
+use reveille_gateway::{
+    Draft, Event, Fault, Finish, Interest, Kind, Next, Protocol, Seen, Stage, Turn, Verdict, Visit,
+};
 use serde_json::json;
 use std::{
     sync::{Arc, Mutex},
@@ -36,9 +38,9 @@ struct Visitor(Diary);
 
 #[async_trait]
 impl Visit for Visitor {
-    async fn before_request(&mut self, draft: &mut Draft) -> Result<(), Fault> {
+    async fn before_request(&mut self, draft: &mut Draft) -> Result<Interest, Fault> {
         draft.append_tool(r#"{"type":"function","function":{"name":"clock"}}"#);
-        Ok(())
+        Ok(Interest::Stay)
     }
 
     fn on_dispatch(&mut self) {

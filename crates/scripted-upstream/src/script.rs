@@ -1,4 +1,5 @@
-//! What an answer is to be. JSON in the header `x-script`, else in the last message after `script:`; else a greeting.
+//! What an answer is to be. JSON in the header `x-script`, else in the last message that begins with `script:`; else a
+//! greeting. What the model said after that message decides which of the script's answers is next.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -18,6 +19,8 @@ pub struct Script {
     /// Adds to the length that is promised.
     pub lie: i64,
     pub steps: Vec<Step>,
+    /// The answers after this one, each when the model is asked again.
+    pub then: Vec<Script>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -54,13 +57,15 @@ pub enum Step {
 impl Script {
     /// The script and its text.
     pub fn find(header: Option<&str>, body: &Value) -> Result<(Self, String), String> {
-        let text = match header {
-            Some(header) => Some(header.to_owned()),
-            None => last_text(body).and_then(|text| text.strip_prefix("script:").map(str::to_owned)),
+        let (text, answers) = match header {
+            Some(header) => (Some(header.to_owned()), 0),
+            None => last_script(body),
         };
         match text {
-            Some(text) => match serde_json::from_str(&text) {
-                Ok(script) => Ok((script, text)),
+            Some(text) => match serde_json::from_str::<Self>(&text) {
+                Ok(script) if answers == 0 => Ok((script, text)),
+                Ok(mut script) if answers <= script.then.len() => Ok((script.then.swap_remove(answers - 1), text)),
+                Ok(_) => Ok((Self::greeting(body), String::new())),
                 Err(error) => Err(format!("the script does not fit: {error}")),
             },
             None => Ok((Self::greeting(body), String::new())),
@@ -77,11 +82,31 @@ impl Script {
     }
 }
 
-fn last_text(body: &Value) -> Option<&str> {
-    let messages = body.get("messages").or_else(|| body.get("input"))?;
-    if let Some(text) = messages.as_str() {
-        return Some(text);
+/// The last script of a conversation, and how often the model spoke since.
+fn last_script(body: &Value) -> (Option<String>, usize) {
+    let messages = body.get("messages").or_else(|| body.get("input"));
+    let Some(messages) = messages.and_then(Value::as_array) else {
+        let text = messages.and_then(Value::as_str).and_then(script);
+        return (text, 0);
+    };
+    let Some(place) = messages.iter().rposition(|message| text(message).and_then(script).is_some()) else {
+        return (None, 0);
+    };
+    let (mut answers, mut speaking) = (0, false);
+    for message in &messages[place..] {
+        let model =
+            message["role"] == "assistant" || matches!(message["type"].as_str(), Some("function_call" | "reasoning"));
+        answers += usize::from(model && !speaking);
+        speaking = model;
     }
-    let content = &messages.as_array()?.last()?["content"];
-    content.as_str().or_else(|| content.as_array()?.last()?["text"].as_str())
+    (text(&messages[place]).and_then(script), answers)
+}
+
+fn script(text: &str) -> Option<String> {
+    text.strip_prefix("script:").map(str::to_owned)
+}
+
+fn text(message: &Value) -> Option<&str> {
+    let content = &message["content"];
+    content.as_str().or_else(|| content.as_array()?.iter().rev().find_map(|part| part["text"].as_str()))
 }

@@ -3,7 +3,7 @@
 
 mod chat;
 mod messages;
-mod responses;
+pub(crate) mod responses;
 
 use crate::{fault::Fault, sse};
 use bytes::Bytes;
@@ -48,6 +48,15 @@ pub enum Kind {
     Other,
 }
 
+/// A tool that the model wants called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolCall {
+    pub id: String,
+    pub name: String,
+    /// JSON, as the model wrote it.
+    pub arguments: String,
+}
+
 /// Why the model stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
@@ -74,6 +83,13 @@ pub struct Seen {
     /// It said so.
     pub failed: bool,
     pub usage: Option<Usage>,
+    /// Calls to tools that a stage serves ([`Draft::serve_tool`](crate::Draft::serve_tool)). The client sees none of
+    /// them. Known when the model is done.
+    pub calls: Vec<ToolCall>,
+    /// The ids of calls that the client has to answer.
+    pub client_calls: Vec<String>,
+    /// What the upstream calls its answer, where that is known.
+    pub answer_id: Option<String>,
     /// Responses: the number of the last event, and whose answer it is.
     pub(crate) sequence: Option<u64>,
     pub(crate) response: Option<Box<responses::Head>>,
@@ -197,7 +213,7 @@ impl WireUsage {
 }
 
 /// The name of an event: its own line, else the `type` its data begins with.
-fn event_name(frame: &[u8]) -> &[u8] {
+pub(crate) fn event_name(frame: &[u8]) -> &[u8] {
     if let Some(name) = sse::field(frame, b"event") {
         return name;
     }

@@ -73,7 +73,8 @@ pub fn read(frame: &[u8], seen: &mut Seen) -> Kind {
     }
 }
 
-fn sequence(frame: &[u8]) -> Option<u64> {
+/// The number of an event.
+pub fn sequence(frame: &[u8]) -> Option<u64> {
     let rest = frame[SEQUENCE.find(frame)? + SEQUENCE.needle().len()..].trim_ascii_start();
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()

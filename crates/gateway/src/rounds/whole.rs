@@ -1,0 +1,63 @@
+//! The same for answers that come in one piece: they are held back until the turn is over, and put together.
+
+use super::{Again, add, heard::Heard, weave::merge};
+use crate::{
+    fault::Fault,
+    protocol::Seen,
+    report::Ledger,
+    stage::{More, Next, Visits},
+    vigil::Vigil,
+    whole::{Read, read},
+};
+use bytes::Bytes;
+use serde_json::Value;
+use tokio::time::Instant;
+
+/// A whole answer with stages may be as large as this; a larger one ends as an error.
+pub(crate) const BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// What the client gets in place of the first answer.
+pub(crate) async fn turn(
+    first: Bytes,
+    visits: &mut Visits,
+    again: &mut Again,
+    ledger: &mut Ledger,
+) -> Result<Bytes, Fault> {
+    let protocol = again.draft.protocol;
+    let (mut bytes, mut rounds) = (first.clone(), Vec::new());
+    loop {
+        let mut seen = Seen { begun: true, ended: true, ..Seen::default() };
+        protocol.read_whole(&bytes, &mut seen);
+        ledger.report.usage = add(ledger.report.usage, seen.usage);
+        let Ok(value) = serde_json::from_slice::<Value>(&bytes) else { return Ok(bytes) };
+        let Some(heard) = Heard::whole(protocol, &value) else { return Ok(bytes) };
+        again.sort(&heard, &mut seen);
+        seen.answer_id = heard.id();
+        let owing = !seen.calls.is_empty() && seen.client_calls.is_empty();
+        rounds.push(value);
+        let next = match visits.on_finish(&seen).await {
+            Next::End if rounds.len() == 1 && seen.calls.is_empty() => return Ok(first),
+            Next::End => break,
+            Next::Continue(more) => next(again, &heard, &more, ledger).await,
+        };
+        match next {
+            Ok(next) => bytes = next,
+            Err(fault) if owing => return Err(fault),
+            // What was said so far is a complete answer; what was to be added was not.
+            Err(_) if rounds.len() == 1 && seen.calls.is_empty() => return Ok(first),
+            Err(_) => break,
+        }
+    }
+    Ok(merge(protocol, rounds, &again.served).to_string().into())
+}
+
+async fn next(again: &mut Again, heard: &Heard, more: &More, ledger: &mut Ledger) -> Result<Bytes, Fault> {
+    let began = Instant::now();
+    let asked = again.ask(heard, more).await;
+    (ledger.report.rounds, ledger.report.attempts) = (again.rounds, ledger.report.attempts + again.take_attempts());
+    let mut vigil = Vigil::whole(&again.limits, began);
+    match read(&mut asked?.into_body(), &mut vigil, ledger, BYTES_MAX).await? {
+        Read::All(bytes) => Ok(bytes),
+        Read::Part(_) => Err(Fault::EventTooLarge { upstream: ledger.report.turn.upstream.clone(), max: BYTES_MAX }),
+    }
+}

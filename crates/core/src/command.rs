@@ -2,11 +2,13 @@
 
 use crate::{
     batch::RequestKey,
+    directive::Directive,
     id::{ItemId, LeaseId, SessionId, TaskId},
     item::{Item, Kind},
     message::Message,
     reminder::Ask,
     session::Session,
+    thread::Aside,
     time::{Millis, Timestamp},
     timer::{Continuation, Purpose},
 };
@@ -105,12 +107,37 @@ pub enum Command {
     },
     /// Only take messages along.
     Collect,
+    /// The delivery takes longer: the lease lasts until so much later than now.
+    ExtendLease {
+        lease: LeaseId,
+        length: Millis,
+    },
     CommitLease {
         lease: LeaseId,
         channel: String,
     },
     ReleaseLease {
         lease: LeaseId,
+    },
+    /// What a user ordered in a message that is known by this name.
+    Direct {
+        thread: ItemId,
+        by: String,
+        directives: Vec<Directive>,
+    },
+    /// The agent stopped; what it is to be told then, if anything, is counted.
+    TakeStopMessage {
+        thread: ItemId,
+    },
+    SetAside {
+        thread: ItemId,
+        aside: Aside,
+    },
+    /// The client knows an answer by another name than the upstream.
+    RenameAnswer {
+        thread: ItemId,
+        shown: String,
+        upstream: String,
     },
     Close {
         note: Option<String>,
@@ -189,10 +216,14 @@ impl Call {
             Command::ListReminders => (Select::RecentOf(Kind::Reminder), None),
             Command::CancelReminder { id } => (one(id), None),
             Command::ClearReminders => (Select::LiveOf(Kind::Reminder), None),
+            Command::Direct { thread, .. }
+            | Command::TakeStopMessage { thread }
+            | Command::SetAside { thread, .. }
+            | Command::RenameAnswer { thread, .. } => (one(thread), None),
             Command::CommitLease { lease, .. } | Command::ReleaseLease { lease } => {
                 (Select::SettledBy(lease.clone()), None)
             }
-            Command::Collect | Command::Record { .. } => (Select::None, None),
+            Command::Collect | Command::Record { .. } | Command::ExtendLease { .. } => (Select::None, None),
         };
         // Whatever may withdraw a message or settle it has to see it.
         let touches_inbox = match &self.command {
@@ -202,6 +233,7 @@ impl Call {
             | Command::ClearReminders
             | Command::Close { .. }
             | Command::Fire { .. }
+            | Command::ExtendLease { .. }
             | Command::CommitLease { .. }
             | Command::ReleaseLease { .. } => true,
             _ => false,

@@ -43,6 +43,11 @@ pub fn commit(inbox: &[Message], lease: &LeaseId, channel: &str, now: Timestamp)
     held(inbox, lease, |message| message.delivered = Some(delivered.clone()))
 }
 
+/// Everything the lease holds, held until then.
+pub fn extend(inbox: &[Message], lease: &LeaseId, until: Timestamp) -> Result<Vec<Message>, Reject> {
+    held(inbox, lease, |message| message.lease = Some(Lease { id: lease.clone(), until }))
+}
+
 pub fn release(inbox: &[Message], lease: &LeaseId) -> Result<Vec<Message>, Reject> {
     held(inbox, lease, |_| {})
 }

@@ -1,13 +1,14 @@
-//! Anything in a session that has a deadline. Stores, the agenda and the driver know items; only `decide` knows what
+//! Anything in a session that has a state of its own, mostly with a deadline. Stores, the agenda and the driver know items; only `decide` knows what
 //! a deadline means for each kind. Session timers are a further kind of the same thing.
 
-use crate::{id::ItemId, reminder::Reminder, time::Timestamp, timer::Timer};
+use crate::{id::ItemId, reminder::Reminder, thread::Thread, time::Timestamp, timer::Timer};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
     Timer(Timer),
     Reminder(Reminder),
+    Thread(Thread),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +16,7 @@ pub enum Item {
 pub enum Kind {
     Timer,
     Reminder,
+    Thread,
 }
 
 /// A stored item that cannot be read: damage, or a newer version's data.
@@ -30,6 +32,7 @@ impl Kind {
         match self {
             Kind::Timer => "timer",
             Kind::Reminder => "reminder",
+            Kind::Thread => "thread",
         }
     }
 }
@@ -39,6 +42,7 @@ impl Item {
         match self {
             Item::Timer(_) => Kind::Timer,
             Item::Reminder(_) => Kind::Reminder,
+            Item::Thread(_) => Kind::Thread,
         }
     }
 
@@ -46,6 +50,7 @@ impl Item {
         match self {
             Item::Timer(timer) => &timer.id,
             Item::Reminder(reminder) => &reminder.id,
+            Item::Thread(thread) => &thread.id,
         }
     }
 
@@ -53,6 +58,7 @@ impl Item {
         match self {
             Item::Timer(timer) => timer.status().as_str(),
             Item::Reminder(reminder) => reminder.status().as_str(),
+            Item::Thread(_) => "kept",
         }
     }
 
@@ -60,6 +66,7 @@ impl Item {
         match self {
             Item::Timer(timer) => timer.due(),
             Item::Reminder(reminder) => reminder.due(),
+            Item::Thread(_) => None,
         }
     }
 
@@ -67,6 +74,7 @@ impl Item {
         match self {
             Item::Timer(timer) => timer.ended_at(),
             Item::Reminder(reminder) => reminder.ended_at(),
+            Item::Thread(thread) => thread.ended_at(),
         }
     }
 
@@ -74,20 +82,28 @@ impl Item {
         match self {
             Item::Timer(timer) => timer.created_at,
             Item::Reminder(reminder) => reminder.created_at,
+            Item::Thread(thread) => thread.created_at,
         }
     }
 
     pub fn as_timer(&self) -> Option<&Timer> {
         match self {
             Item::Timer(timer) => Some(timer),
-            Item::Reminder(_) => None,
+            _ => None,
         }
     }
 
     pub fn as_reminder(&self) -> Option<&Reminder> {
         match self {
             Item::Reminder(reminder) => Some(reminder),
-            Item::Timer(_) => None,
+            _ => None,
+        }
+    }
+
+    pub fn as_thread(&self) -> Option<&Thread> {
+        match self {
+            Item::Thread(thread) => Some(thread),
+            _ => None,
         }
     }
 
@@ -102,6 +118,7 @@ impl Item {
         let text = match self {
             Item::Timer(timer) => serde_json::to_string(timer),
             Item::Reminder(reminder) => serde_json::to_string(reminder),
+            Item::Thread(thread) => serde_json::to_string(thread),
         };
         text.expect("an item is always representable as JSON")
     }
@@ -111,6 +128,7 @@ impl Item {
         match kind {
             "timer" => serde_json::from_str(body).map(Item::Timer).map_err(|error| unreadable(error.to_string())),
             "reminder" => serde_json::from_str(body).map(Item::Reminder).map_err(|error| unreadable(error.to_string())),
+            "thread" => serde_json::from_str(body).map(Item::Thread).map_err(|error| unreadable(error.to_string())),
             _ => Err(unreadable("unknown kind".into())),
         }
     }

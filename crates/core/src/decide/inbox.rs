@@ -9,6 +9,7 @@ use crate::{
     inbox,
     message::{Lease, Message},
     reject::Reject,
+    time::Millis,
 };
 use serde_json::{Map, json};
 
@@ -31,6 +32,14 @@ impl Draft<'_> {
         self.messages.push(MessageWrite::Withdraw(message));
         self.session.pending_messages = self.session.pending_messages.saturating_sub(1);
         self.count(tally::MESSAGES_WITHDRAWN, 1);
+    }
+
+    /// A lease that ran out is as good as new while nobody else has taken its messages.
+    pub(super) fn extend_lease(&mut self, lease: &LeaseId, length: Millis) -> Result<Reply, Reject> {
+        let extended = inbox::extend(&self.state.inbox, lease, self.now.plus(length))?;
+        let count = extended.len();
+        self.messages.extend(extended.into_iter().map(MessageWrite::Update));
+        Ok(Reply::Settled(count))
     }
 
     pub(super) fn commit_lease(&mut self, lease: &LeaseId, channel: &str) -> Result<Reply, Reject> {

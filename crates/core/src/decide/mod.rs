@@ -4,6 +4,7 @@
 mod inbox;
 mod reminders;
 mod tasks;
+mod threads;
 mod timers;
 
 use crate::{
@@ -64,6 +65,8 @@ pub enum Reply {
     Stopped(usize),
     /// How many reminders were cancelled.
     Cleared(usize),
+    /// What an agent that stopped is told.
+    StopMessage(Option<String>),
 }
 
 /// One reminder of a `schedule` call.
@@ -89,7 +92,10 @@ pub fn decide(
     limits: &Limits,
 ) -> Result<Decision, Reject> {
     // Settling a lease is about what was told, or was not: time must not take that away first.
-    if !matches!(call.command, Command::Fire { .. } | Command::CommitLease { .. } | Command::ReleaseLease { .. }) {
+    if !matches!(
+        call.command,
+        Command::Fire { .. } | Command::ExtendLease { .. } | Command::CommitLease { .. } | Command::ReleaseLease { .. }
+    ) {
         let overdue = state.overdue(now);
         if !overdue.is_empty() {
             return Err(Reject::Overdue(overdue));
@@ -137,6 +143,11 @@ pub fn decide(
         }
         Command::ClearReminders => draft.clear_reminders()?,
         Command::Collect => Reply::Collected,
+        Command::ExtendLease { lease, length } => draft.extend_lease(lease, *length)?,
+        Command::Direct { thread, by, directives } => draft.direct(thread, by, directives),
+        Command::TakeStopMessage { thread } => draft.take_stop_message(thread),
+        Command::SetAside { thread, aside } => draft.set_aside(thread, aside),
+        Command::RenameAnswer { thread, shown, upstream } => draft.rename_answer(thread, shown, upstream),
         Command::CommitLease { lease, channel } => draft.commit_lease(lease, channel)?,
         Command::ReleaseLease { lease } => draft.release_lease(lease)?,
         Command::Close { note } => draft.close(note)?,
@@ -196,6 +207,7 @@ impl<'a> Draft<'a> {
             match item {
                 Item::Timer(timer) => self.fire_timer(timer, standing, &mut fired),
                 Item::Reminder(reminder) => self.fire_reminder(reminder, &mut fired),
+                Item::Thread(_) => {}
             }
         }
         Reply::Fired(fired)
@@ -221,6 +233,7 @@ impl<'a> Draft<'a> {
                     self.cancel_reminder(reminder.clone(), Some(&why))?;
                     cancelled += 1;
                 }
+                Item::Thread(thread) => self.close_thread(thread),
                 Item::Timer(_) | Item::Reminder(_) => {}
             }
         }

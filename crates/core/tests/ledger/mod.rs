@@ -391,6 +391,7 @@ impl Ledger {
         match write.item() {
             Item::Timer(timer) => self.write_timer(write, timer),
             Item::Reminder(reminder) => self.write_reminder(write, reminder),
+            Item::Thread(_) => {}
         }
     }
 

@@ -107,6 +107,8 @@ pub enum Command {
     },
     /// Only take messages along.
     Collect,
+    /// The same, after everything that is due by now has become a message.
+    CollectDue,
     /// The delivery takes longer: the lease lasts until so much later than now.
     ExtendLease {
         lease: LeaseId,
@@ -211,7 +213,7 @@ impl Call {
             Command::Fire { ids, .. } | Command::StopMany { ids, .. } => (Select::Ids(ids.clone()), None),
             Command::Slept(sleeps) => (Select::Ids(sleeps.iter().map(|sleep| sleep.id.clone()).collect()), None),
             Command::Read { id: None } => (Select::RecentOf(Kind::Timer), None),
-            Command::Close { .. } => (Select::Live, None),
+            Command::Close { .. } | Command::CollectDue => (Select::Live, None),
             Command::Schedule { asks, key } => (replaced(asks), key.as_ref().map(|key| key.key.clone())),
             Command::ListReminders => (Select::RecentOf(Kind::Reminder), None),
             Command::CancelReminder { id } => (one(id), None),

@@ -64,6 +64,14 @@ impl Draft {
         self.append_message(&json);
     }
 
+    /// The answer before this one has another name upstream.
+    pub fn rename_previous(&mut self, shown: &str, upstream: &str) {
+        let previous = self.outline.previous_response.clone();
+        if let Some(range) = previous.filter(|_| self.outline.ids.previous_response_id.as_deref() == Some(shown)) {
+            self.edit(range, Value::from(upstream).to_string());
+        }
+    }
+
     /// Only these, in place of the conversation so far.
     pub(crate) fn only_messages(&mut self, messages: &[Value]) {
         let Some(range) = self.outline.messages.clone() else { return };

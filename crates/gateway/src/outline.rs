@@ -15,6 +15,8 @@ pub struct Outline {
     pub tool_choice: Option<Range<usize>>,
     /// The conversation: an array, or for Responses perhaps a string.
     pub messages: Option<Range<usize>>,
+    /// Responses: the name of the answer before this one.
+    pub previous_response: Option<Range<usize>>,
     /// The brace that closes the body.
     pub close: usize,
     /// Chat: how many answers are asked for.
@@ -61,7 +63,7 @@ struct Wire<'a> {
     #[serde(borrow)]
     conversation: Option<&'a RawValue>,
     #[serde(borrow)]
-    previous_response_id: Option<Cow<'a, str>>,
+    previous_response_id: Option<&'a RawValue>,
     #[serde(borrow)]
     prompt_cache_key: Option<Cow<'a, str>>,
     #[serde(borrow)]
@@ -84,6 +86,7 @@ impl Outline {
             tools: wire.tools.map(|value| range(body, value)),
             tool_choice: wire.tool_choice.map(|value| range(body, value)),
             messages: messages.map(|value| range(body, value)),
+            previous_response: wire.previous_response_id.map(|value| range(body, value)),
             close,
             choices: wire.n.and_then(plain),
             store: wire.store.and_then(plain),
@@ -91,7 +94,7 @@ impl Outline {
             ids: Ids {
                 user_id: wire.metadata.and_then(user_id),
                 prompt_cache_key: wire.prompt_cache_key.map(Cow::into_owned),
-                previous_response_id: wire.previous_response_id.map(Cow::into_owned),
+                previous_response_id: wire.previous_response_id.and_then(plain),
                 conversation: wire.conversation.and_then(conversation),
                 session_id: wire.session_id.and_then(|raw| serde_json::from_str(raw.get()).ok()),
             },

@@ -3,7 +3,10 @@
 
 pub mod gateway;
 
-use crate::wake::{Rules, WakeRule};
+use crate::{
+    clock_stage::check_tools,
+    wake::{Rules, WakeRule},
+};
 use gateway::GatewayConfig;
 use reveille_core::{Limits, Millis, duration};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -255,6 +258,7 @@ impl Config {
             let wrong = |(field, why)| ConfigError::Value { key: format!("wake.{name}{field}").into(), why };
             rule.check(name).map_err(wrong)?;
         }
+        check_tools(&self.gateway.tools).map_err(|why| ConfigError::Value { key: "gateway.tools".into(), why })?;
         self.gateway.settings().map(drop)
     }
 

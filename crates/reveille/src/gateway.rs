@@ -1,6 +1,7 @@
 //! The gateway inside the server: its settings, and what is noted of each call. No content and no secrets.
 
 use crate::{
+    clock_stage::ClockStage,
     config::{ConfigError, gateway::GatewayConfig},
     engine::Engine,
     metrics::{GatewayLabels, LimitLabels, Metrics, TokenLabels},
@@ -8,14 +9,16 @@ use crate::{
 use anyhow::Context;
 use reveille_gateway::{Gateway, Net, Observer, Outcome, Report, Upstream};
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 
-pub fn open(config: &GatewayConfig, engine: &Arc<Engine>) -> anyhow::Result<Gateway> {
+pub fn open(config: &GatewayConfig, engine: &Arc<Engine>, stop: CancellationToken) -> anyhow::Result<Gateway> {
     let settings = config.settings().map_err(|error: ConfigError| anyhow::anyhow!(error))?;
     let net = match settings.upstreams.iter().any(is_secure) {
         true => Net::with_system_roots().context("the system's certificates cannot be read")?,
         false => Net::plain(),
     };
-    Ok(Gateway::new(settings, Arc::new(net)).observe(Arc::new(Notes(engine.clone()))))
+    let gateway = Gateway::new(settings, Arc::new(net)).observe(Arc::new(Notes(engine.clone())));
+    Ok(gateway.stage(ClockStage::new(config, engine, stop)))
 }
 
 fn is_secure(upstream: &Upstream) -> bool {
@@ -45,6 +48,7 @@ impl Observer for Notes {
             first_byte_ms = report.first_byte.map(ms),
             took_ms = ms(report.took),
             attempts = report.attempts,
+            rounds = report.rounds,
             chunks = report.chunks,
             bytes = report.bytes,
             input_tokens = input,

@@ -3,6 +3,7 @@
 mod address;
 pub mod cli;
 pub mod clock;
+mod clock_stage;
 pub mod config;
 pub mod engine;
 pub mod gateway;

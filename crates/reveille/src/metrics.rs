@@ -34,6 +34,12 @@ pub struct TokenLabels {
     pub direction: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ContinuedLabels {
+    /// `tool`, `stop_message` or `reminder`.
+    pub why: &'static str,
+}
+
 /// Calls through the gateway.
 pub struct GatewayMetrics {
     pub requests: Family<GatewayLabels, Counter>,
@@ -42,6 +48,11 @@ pub struct GatewayMetrics {
     pub chunks: Counter,
     pub bytes: Counter,
     pub first_byte: Histogram,
+    /// Turns that wait for a reminder.
+    pub holds: Gauge,
+    /// Messages put into requests.
+    pub injected: Counter,
+    pub continued: Family<ContinuedLabels, Counter>,
 }
 
 impl GatewayMetrics {
@@ -54,6 +65,9 @@ impl GatewayMetrics {
             chunks: Counter::default(),
             bytes: Counter::default(),
             first_byte: Histogram::new(seconds),
+            holds: Gauge::default(),
+            injected: Counter::default(),
+            continued: Family::default(),
         };
         registry.register(
             "gateway_requests",
@@ -64,6 +78,9 @@ impl GatewayMetrics {
         registry.register("gateway_tokens", "Tokens that upstreams counted", metrics.tokens.clone());
         registry.register("gateway_chunks", "Chunks that upstreams sent", metrics.chunks.clone());
         registry.register("gateway_bytes", "Bytes that upstreams sent", metrics.bytes.clone());
+        registry.register("gateway_holds", "Turns held for a reminder now", metrics.holds.clone());
+        registry.register("gateway_injected", "Messages put into requests", metrics.injected.clone());
+        registry.register("gateway_continued", "Turns that went on upstream, by why", metrics.continued.clone());
         registry.register(
             "gateway_first_byte_seconds",
             "Time to the first byte of an answer",

@@ -54,7 +54,7 @@ impl Server {
         let settings = Settings { limits: config.limits(), retention: config.retention.0, wake, ..Settings::default() };
         let (stop_door, stop_engine, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         let engine = Engine::start(store, clock, settings, stop_engine.clone(), &tasks);
-        let gateway = Arc::new(gateway::open(&config.gateway, &engine)?);
+        let gateway = Arc::new(gateway::open(&config.gateway, &engine, stop_door.clone())?);
         let (started_at, standby_limits) = (engine.now(), StandbyLimits::new(&config.mcp));
         let app = App { engine: engine.clone(), stop: stop_door.clone(), started_at, standby_limits, gateway };
         let (announced, address_file) = (Address::new(address), config.address_file());

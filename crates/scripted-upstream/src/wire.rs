@@ -220,7 +220,8 @@ impl Writer {
         self.words += 1;
         let (index, number) = (self.items.len(), self.tools);
         self.tools += 1;
-        let (first, second) = arguments.split_at(arguments.len() / 2);
+        let middle = (arguments.len() / 2..=arguments.len()).find(|at| arguments.is_char_boundary(*at));
+        let (first, second) = arguments.split_at(middle.unwrap_or_default());
         match self.protocol {
             Protocol::Chat => {
                 let id = format!("call_{number}");

@@ -142,7 +142,7 @@ pub fn decide(
             Reply::Reminder(draft.cancel_reminder(reminder, None)?)
         }
         Command::ClearReminders => draft.clear_reminders()?,
-        Command::Collect => Reply::Collected,
+        Command::Collect | Command::CollectDue => Reply::Collected,
         Command::ExtendLease { lease, length } => draft.extend_lease(lease, *length)?,
         Command::Direct { thread, by, directives } => draft.direct(thread, by, directives),
         Command::TakeStopMessage { thread } => draft.take_stop_message(thread),

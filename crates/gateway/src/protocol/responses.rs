@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 /// Whose answer it is, for the event that says it failed.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Head {
-    id: String,
+    pub id: String,
     #[serde(default)]
     created_at: serde_json::Value,
     #[serde(default)]

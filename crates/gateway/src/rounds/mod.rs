@@ -261,8 +261,9 @@ impl Rounds {
             let mut heard = (calls || !plain).then(|| Heard::stream(protocol, &kept));
             if let Some(heard) = &heard {
                 again.sort(heard, &mut seen);
-                seen.answer_id = heard.id();
             }
+            let named = seen.response.as_ref().map(|response| response.id.clone());
+            seen.answer_id = named.or_else(|| heard.as_ref().and_then(Heard::id));
             let owing = !seen.calls.is_empty() && seen.client_calls.is_empty();
             let next = match visits.on_finish(&seen).await {
                 Next::End => Ok(None),

@@ -20,7 +20,7 @@ pub struct GatewayConfig {
     pub retries: u32,
     pub max_body_bytes: usize,
     pub max_event_bytes: usize,
-    /// Tools that requests gain; for reminders, as are the keys below.
+    /// Tools that requests gain, and whose calls are answered here; for reminders, as are the keys below.
     pub tools: Vec<String>,
     pub hold: bool,
     pub max_hold: Wait,

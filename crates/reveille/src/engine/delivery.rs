@@ -68,6 +68,10 @@ impl Delivery {
         &self.lease
     }
 
+    pub fn lease(&self) -> &LeaseId {
+        &self.lease
+    }
+
     /// There was nothing to deliver after all.
     pub(super) fn is_empty(&self) {
         self.confirmed.store(true, Ordering::Release);

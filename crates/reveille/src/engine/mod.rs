@@ -5,6 +5,7 @@ mod alive;
 mod delivery;
 mod driver;
 mod fire;
+mod glance;
 mod locks;
 mod many;
 mod presence;
@@ -13,6 +14,7 @@ mod sleeps;
 mod standby;
 
 pub use delivery::Delivery;
+pub use glance::Glance;
 pub use presence::{Held, Hold, Presence, Reach};
 pub use standby::{Released, Standing};
 
@@ -23,6 +25,7 @@ use crate::{
 };
 use alive::watched;
 use delivery::Chore;
+use glance::Glances;
 use locks::Locks;
 use reveille_core::{
     Batch, Call, Command, Decision, ItemId, Kind, LeaseId, Limits, Message, Millis, Needs, Reject, Reply, SessionId,
@@ -54,6 +57,7 @@ pub struct Engine {
     locks: Locks,
     standbys: Arc<Standbys>,
     presence: Arc<Presence>,
+    glances: Glances,
     chores: mpsc::UnboundedSender<Chore>,
     sleeps: mpsc::UnboundedSender<Sleep>,
     events: broadcast::Sender<Arc<Recorded>>,
@@ -128,6 +132,7 @@ impl Engine {
         let engine = Arc::new(Self {
             standbys: Arc::new(Standbys::default()),
             presence: Arc::default(),
+            glances: Glances::default(),
             locks: Locks::default(),
             limits: settings.limits.clone(),
             events: broadcast::Sender::new(EVENTS_BUFFERED),
@@ -154,10 +159,21 @@ impl Engine {
     /// Carries out one command on one session. Messages that travel with the reply are given back unless their
     /// delivery is confirmed.
     pub async fn execute(&self, session: &SessionId, call: Call) -> Result<Outcome, EngineError> {
+        self.execute_for(session, call, "tool_result").await
+    }
+
+    /// The same, for a reply that goes out by this channel.
+    async fn execute_for(
+        &self,
+        session: &SessionId,
+        call: Call,
+        channel: &'static str,
+    ) -> Result<Outcome, EngineError> {
         // Made before the commit that leases: should the caller leave in the middle of it, the messages are given back.
-        let delivery = call.ride.as_ref().map(|ride| {
-            Arc::new(Delivery::new(session.clone(), ride.lease.clone(), "tool_result", self.chores.clone()))
-        });
+        let delivery = call
+            .ride
+            .as_ref()
+            .map(|ride| Arc::new(Delivery::new(session.clone(), ride.lease.clone(), channel, self.chores.clone())));
         let carried_out = self.carry_out(session, &call).await;
         let delivery = delivery.filter(|delivery| {
             let riding = carried_out.as_ref().is_ok_and(|(decision, _)| !decision.riding.is_empty());
@@ -236,6 +252,9 @@ impl Engine {
     async fn commit(&self, batch: Batch) -> Result<Arc<Committed>, CommitError> {
         let result = self.store.commit(batch).await;
         self.failing.store(matches!(result, Err(CommitError::Store(_))), Ordering::Relaxed);
+        if let Ok(committed) = &result {
+            self.glances.note(&committed.batch);
+        }
         result
     }
 
@@ -348,5 +367,10 @@ impl Engine {
     /// Only takes pending messages along.
     pub async fn collect(&self, session: &SessionId, ride: Ride) -> Result<Outcome, EngineError> {
         self.execute(session, Call { ride: Some(ride), ..Call::new(Command::Collect) }).await
+    }
+
+    /// The same with everything that is due by now, for a reply that goes out by this channel.
+    pub async fn collect_due(&self, session: &SessionId, channel: &'static str) -> Result<Outcome, EngineError> {
+        self.execute_for(session, Call { ride: Some(self.ride()), ..Call::new(Command::CollectDue) }, channel).await
     }
 }

@@ -11,6 +11,7 @@ pub async fn run(engine: Arc<Engine>, mut feed: Feed, stop: CancellationToken) {
         let followed = engine.events.receiver_count() > 0;
         for committed in group.iter() {
             engine.release_standing(committed);
+            engine.glances.note(&committed.batch);
             engine.presence.tell(committed.batch.session_id());
             if followed {
                 for recorded in committed.recorded() {

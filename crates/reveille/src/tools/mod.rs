@@ -13,6 +13,7 @@ mod view;
 pub use clock::CANCELLED_HINT;
 pub use deliverable::{Deliverable, Known, deliverable};
 pub use kind::client_kind;
+pub(crate) use reminders::iso;
 pub use reminders::{ClockResult, ReminderStatusName, ReminderView, ScheduledView};
 pub use run::{ToolBody, ToolCall, ToolReply};
 pub use schema::{Format, catalogue};

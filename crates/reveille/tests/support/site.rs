@@ -138,7 +138,7 @@ impl Site {
             stop.clone(),
             &TaskTracker::new(),
         );
-        let gateway = Arc::new(reveille::gateway::open(&Default::default(), &engine).unwrap());
+        let gateway = Arc::new(reveille::gateway::open(&Default::default(), &engine, stop.clone()).unwrap());
         let standby_limits = StandbyLimits::new(&McpConfig::default());
         let app = App { engine: engine.clone(), stop: stop.clone(), started_at: engine.now(), standby_limits, gateway };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -98,7 +98,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Link<'_, T> {
             Ok(body) => body,
             Err(error) => return self.json(400, &[], &protocol.error(400, &error.to_string())).await,
         };
-        let (script, text) = match Script::find(request.header("x-script"), &body) {
+        let (script, text, answers) = match Script::find(request.header("x-script"), &body) {
             Ok(found) => found,
             Err(why) => return self.json(400, &[], &protocol.error(400, &why)).await,
         };
@@ -112,7 +112,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Link<'_, T> {
         }
         let model = body["model"].as_str().unwrap_or("scripted").to_owned();
         let include_usage = body["stream_options"]["include_usage"].as_bool().unwrap_or(false);
-        let writer = Writer::new(protocol, model, include_usage);
+        let writer = Writer::new(protocol, model, include_usage, answers);
         match body["stream"].as_bool() {
             Some(true) => self.stream(&script, writer).await,
             _ => self.whole(&script, writer).await,

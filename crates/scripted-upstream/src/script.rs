@@ -55,20 +55,22 @@ pub enum Step {
 }
 
 impl Script {
-    /// The script and its text.
-    pub fn find(header: Option<&str>, body: &Value) -> Result<(Self, String), String> {
+    /// The script, its text, and how many answers came before in the same turn.
+    pub fn find(header: Option<&str>, body: &Value) -> Result<(Self, String, usize), String> {
         let (text, answers) = match header {
             Some(header) => (Some(header.to_owned()), 0),
             None => last_script(body),
         };
         match text {
             Some(text) => match serde_json::from_str::<Self>(&text) {
-                Ok(script) if answers == 0 => Ok((script, text)),
-                Ok(mut script) if answers <= script.then.len() => Ok((script.then.swap_remove(answers - 1), text)),
-                Ok(_) => Ok((Self::greeting(body), String::new())),
+                Ok(script) if answers == 0 => Ok((script, text, 0)),
+                Ok(mut script) if answers <= script.then.len() => {
+                    Ok((script.then.swap_remove(answers - 1), text, answers))
+                }
+                Ok(_) => Ok((Self::greeting(body), String::new(), answers)),
                 Err(error) => Err(format!("the script does not fit: {error}")),
             },
-            None => Ok((Self::greeting(body), String::new())),
+            None => Ok((Self::greeting(body), String::new(), 0)),
         }
     }
 

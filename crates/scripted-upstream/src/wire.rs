@@ -44,6 +44,8 @@ pub struct Writer {
     protocol: Protocol,
     model: String,
     include_usage: bool,
+    /// What tells the ids of this answer from those of others in the same turn.
+    mark: String,
     sequence: u64,
     /// Finished items or blocks.
     items: Vec<Value>,
@@ -55,11 +57,12 @@ pub struct Writer {
 }
 
 impl Writer {
-    pub fn new(protocol: Protocol, model: String, include_usage: bool) -> Self {
+    pub fn new(protocol: Protocol, model: String, include_usage: bool, answers: usize) -> Self {
         Self {
             protocol,
             model,
             include_usage,
+            mark: if answers == 0 { String::new() } else { format!("{answers}_") },
             sequence: 0,
             items: Vec::new(),
             text: None,
@@ -133,7 +136,7 @@ impl Writer {
             Protocol::Chat => self.completion(),
             Protocol::Responses => self.response("completed"),
             Protocol::Messages => json!({
-                "id": "msg_scripted", "type": "message", "role": "assistant", "model": self.model,
+                "id": format!("msg_{}scripted", self.mark), "type": "message", "role": "assistant", "model": self.model,
                 "content": self.items, "stop_reason": self.stop_reason(), "stop_sequence": null,
                 "usage": {"input_tokens": 11, "output_tokens": self.words},
             }),
@@ -157,7 +160,7 @@ impl Writer {
             }
             Protocol::Messages => {
                 let message = json!({
-                    "id": "msg_scripted", "type": "message", "role": "assistant", "model": self.model, "content": [],
+                    "id": format!("msg_{}scripted", self.mark), "type": "message", "role": "assistant", "model": self.model, "content": [],
                     "stop_reason": null, "stop_sequence": null, "usage": {"input_tokens": 11, "output_tokens": 1},
                 });
                 self.event(out, "message_start", json!({"message": message}));
@@ -166,6 +169,7 @@ impl Writer {
     }
 
     fn say(&mut self, out: &mut String, text: &str) {
+        let mark = self.mark.clone();
         self.words += 1;
         let index = self.items.len();
         let opens = self.text.is_none();
@@ -176,12 +180,12 @@ impl Writer {
             }
             Protocol::Responses => {
                 if opens {
-                    let item = json!({"id": format!("msg_{index}"), "type": "message", "status": "in_progress", "role": "assistant", "content": []});
+                    let item = json!({"id": format!("msg_{mark}{index}"), "type": "message", "status": "in_progress", "role": "assistant", "content": []});
                     self.event(out, "response.output_item.added", json!({"output_index": index, "item": item}));
                     let part = json!({"type": "output_text", "text": "", "annotations": []});
-                    self.event(out, "response.content_part.added", json!({"item_id": format!("msg_{index}"), "output_index": index, "content_index": 0, "part": part}));
+                    self.event(out, "response.content_part.added", json!({"item_id": format!("msg_{mark}{index}"), "output_index": index, "content_index": 0, "part": part}));
                 }
-                self.event(out, "response.output_text.delta", json!({"item_id": format!("msg_{index}"), "output_index": index, "content_index": 0, "delta": text, "logprobs": []}));
+                self.event(out, "response.output_text.delta", json!({"item_id": format!("msg_{mark}{index}"), "output_index": index, "content_index": 0, "delta": text, "logprobs": []}));
             }
             Protocol::Messages => {
                 if opens {
@@ -195,14 +199,15 @@ impl Writer {
     }
 
     fn end_text(&mut self, out: &mut String) {
+        let mark = self.mark.clone();
         let Some(text) = self.text.take() else { return };
         let index = self.items.len();
         match self.protocol {
             Protocol::Chat => self.items.push(json!({"text": text})),
             Protocol::Responses => {
                 let part = json!({"type": "output_text", "text": text, "annotations": []});
-                let item = json!({"id": format!("msg_{index}"), "type": "message", "status": "completed", "role": "assistant", "content": [part]});
-                let at = json!({"item_id": format!("msg_{index}"), "output_index": index, "content_index": 0});
+                let item = json!({"id": format!("msg_{mark}{index}"), "type": "message", "status": "completed", "role": "assistant", "content": [part]});
+                let at = json!({"item_id": format!("msg_{mark}{index}"), "output_index": index, "content_index": 0});
                 let with = |more: Value| merge(at.clone(), more);
                 self.event(out, "response.output_text.done", with(json!({"text": text, "logprobs": []})));
                 self.event(out, "response.content_part.done", with(json!({"part": part})));
@@ -217,6 +222,7 @@ impl Writer {
     }
 
     fn call(&mut self, out: &mut String, name: &str, arguments: &str) {
+        let mark = self.mark.clone();
         self.words += 1;
         let (index, number) = (self.items.len(), self.tools);
         self.tools += 1;
@@ -224,7 +230,7 @@ impl Writer {
         let (first, second) = arguments.split_at(middle.unwrap_or_default());
         match self.protocol {
             Protocol::Chat => {
-                let id = format!("call_{number}");
+                let id = format!("call_{mark}{number}");
                 let begin =
                     json!({"index": number, "id": id, "type": "function", "function": {"name": name, "arguments": ""}});
                 let part = |text: &str| json!({"index": number, "function": {"arguments": text}});
@@ -239,8 +245,8 @@ impl Writer {
                 self.items.push(json!({"call": {"id": id, "type": "function", "function": function}}));
             }
             Protocol::Responses => {
-                let item = |status: &str, arguments: &str| json!({"id": format!("fc_{number}"), "type": "function_call", "status": status, "call_id": format!("call_{number}"), "name": name, "arguments": arguments});
-                let at = json!({"item_id": format!("fc_{number}"), "output_index": index});
+                let item = |status: &str, arguments: &str| json!({"id": format!("fc_{mark}{number}"), "type": "function_call", "status": status, "call_id": format!("call_{mark}{number}"), "name": name, "arguments": arguments});
+                let at = json!({"item_id": format!("fc_{mark}{number}"), "output_index": index});
                 self.event(
                     out,
                     "response.output_item.added",
@@ -266,7 +272,7 @@ impl Writer {
                 self.items.push(item("completed", arguments));
             }
             Protocol::Messages => {
-                let block = |input: Value| json!({"type": "tool_use", "id": format!("toolu_{number}"), "name": name, "input": input});
+                let block = |input: Value| json!({"type": "tool_use", "id": format!("toolu_{mark}{number}"), "name": name, "input": input});
                 self.event(out, "content_block_start", json!({"index": index, "content_block": block(json!({}))}));
                 for part in [first, second] {
                     let delta = json!({"type": "input_json_delta", "partial_json": part});
@@ -287,7 +293,7 @@ impl Writer {
     }
 
     fn chunk(&self, out: &mut String, choices: Value, usage: Option<Value>) {
-        let mut chunk = json!({"id": "chatcmpl-scripted", "object": "chat.completion.chunk", "created": CREATED, "model": self.model, "service_tier": "default", "system_fingerprint": "fp_scripted", "choices": choices});
+        let mut chunk = json!({"id": format!("chatcmpl-{}scripted", self.mark), "object": "chat.completion.chunk", "created": CREATED, "model": self.model, "service_tier": "default", "system_fingerprint": "fp_scripted", "choices": choices});
         if self.include_usage {
             chunk["usage"] = usage.unwrap_or(Value::Null);
         }
@@ -320,7 +326,7 @@ impl Writer {
         }
         let reason = if calls.is_empty() { "stop" } else { "tool_calls" };
         json!({
-            "id": "chatcmpl-scripted", "object": "chat.completion", "created": CREATED, "model": self.model,
+            "id": format!("chatcmpl-{}scripted", self.mark), "object": "chat.completion", "created": CREATED, "model": self.model,
             "choices": [{"index": 0, "message": message, "logprobs": null, "finish_reason": reason}],
             "usage": self.usage(),
         })
@@ -333,7 +339,7 @@ impl Writer {
             "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 11 + self.words,
         });
         json!({
-            "id": "resp_scripted", "object": "response", "created_at": CREATED, "status": status, "error": null,
+            "id": format!("resp_{}scripted", self.mark), "object": "response", "created_at": CREATED, "status": status, "error": null,
             "incomplete_details": null, "instructions": null, "metadata": {}, "model": self.model,
             "output": if done { self.items.clone() } else { Vec::new() }, "parallel_tool_calls": true,
             "temperature": 1.0, "tool_choice": "auto", "tools": [], "top_p": 1.0,

@@ -7,6 +7,7 @@
 
 pub mod mcp;
 pub mod process;
+pub mod python;
 pub mod site;
 
 use reqwest::Method;

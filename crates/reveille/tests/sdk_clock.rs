@@ -1,0 +1,62 @@
+//! The official SDKs of the vendors, unmodified, with the clock in the gateway: what they add up from a stream is right.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod support;
+
+use scripted_upstream::Upstream;
+use serde_json::json;
+use std::{path::Path, process::Stdio, time::Duration};
+use support::{World, python::python, within};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    process::Command,
+};
+
+#[tokio::test]
+async fn the_official_sdks_are_reminded() {
+    let upstream = Upstream::new(&["scripted"]).listen("127.0.0.1:0").await.unwrap();
+    let url = upstream.url();
+    let world = World::with(|config| {
+        let entry = json!({"name": "script", "base_url": url, "protocols": ["chat", "responses", "messages"]});
+        config.gateway.upstream = vec![serde_json::from_value(entry).unwrap()];
+    })
+    .await;
+    let interpreter = tokio::task::spawn_blocking(python).await.unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sdk/clock.py");
+    let mut client = Command::new(interpreter)
+        .arg(script)
+        .arg(&world.url)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let (mut input, output) = (client.stdin.take().unwrap(), client.stdout.take().unwrap());
+    let mut lines = BufReader::new(output).lines();
+    let mut said = String::new();
+    // Whoever has the clock moves it: at once, or as soon as a turn is held.
+    while let Some(line) = within("the client says something", lines.next_line()).await.unwrap() {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            ["advance", seconds] => {
+                world.advance(seconds.parse().unwrap());
+                input.write_all(b"done\n").await.unwrap();
+            }
+            ["advance", seconds, "when", "held"] => {
+                within("a turn is held", async {
+                    while world.server().engine.metrics.gateway.holds.get() == 0 {
+                        tokio::time::sleep(Duration::from_millis(2)).await;
+                    }
+                })
+                .await;
+                world.advance(seconds.parse().unwrap());
+            }
+            _ => said += &line,
+        }
+    }
+    let done = client.wait_with_output().await.unwrap();
+    assert!(done.status.success(), "{said}{}", String::from_utf8_lossy(&done.stderr));
+    assert!(said.contains("30 of 30"), "{said}");
+}

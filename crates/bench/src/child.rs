@@ -25,9 +25,16 @@ impl Server {
 
     /// The real binary as a gateway to this upstream.
     pub fn gateway(dir: &Path, upstream: &str) -> anyhow::Result<Self> {
+        Self::gateway_with(dir, upstream, "")
+    }
+
+    /// The same with these settings of the gateway.
+    pub fn gateway_with(dir: &Path, upstream: &str, settings: &str) -> anyhow::Result<Self> {
         let file = dir.join("reveille.toml");
         let protocols = "protocols = [\"chat\", \"responses\", \"messages\"]";
-        let entry = format!("[[gateway.upstream]]\nname = \"canned\"\nbase_url = \"http://{upstream}\"\n{protocols}\n");
+        let entry = format!(
+            "[gateway]\n{settings}[[gateway.upstream]]\nname = \"canned\"\nbase_url = \"http://{upstream}\"\n{protocols}\n"
+        );
         std::fs::write(&file, entry)?;
         let mut command = Command::new(beside("reveille")?);
         command.arg("--config").arg(&file).args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(dir);

@@ -165,7 +165,7 @@ async fn open(servers: &[(&str, &Server)]) -> anyhow::Result<()> {
 }
 
 /// Nanoseconds of each, on one connection.
-async fn one_by_one(address: &str, request: &[u8], times: usize) -> anyhow::Result<Vec<i64>> {
+pub async fn one_by_one(address: &str, request: &[u8], times: usize) -> anyhow::Result<Vec<i64>> {
     let mut stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
     let mut buffer = vec![0; 64 * 1024];
@@ -179,7 +179,7 @@ async fn one_by_one(address: &str, request: &[u8], times: usize) -> anyhow::Resu
     Ok(took)
 }
 
-async fn at_once(address: &str, request: &Bytes, connections: usize, each: usize) -> anyhow::Result<()> {
+pub async fn at_once(address: &str, request: &Bytes, connections: usize, each: usize) -> anyhow::Result<()> {
     let mut tasks = JoinSet::new();
     for _ in 0..connections {
         let (address, request) = (address.to_owned(), request.clone());

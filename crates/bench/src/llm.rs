@@ -20,6 +20,9 @@ pub const STALL: &str = "stall-please";
 /// A request with this word in it gets its chunks without pauses.
 pub const BURST: &str = "burst-please";
 
+/// A request with this word in it gets one chunk, and the model says that it has stopped.
+pub const STOP: &str = "stop-please";
+
 pub async fn canned() -> anyhow::Result<()> {
     let listener = listen().await?;
     loop {
@@ -50,7 +53,7 @@ async fn answer(mut stream: TcpStream) -> anyhow::Result<()> {
             }
         };
         let has = |word: &str| memmem(&buffer[..end], word.as_bytes());
-        let (stalls, streams, bursts) = (has(STALL), has("\"stream\":true"), has(BURST));
+        let (stalls, streams, bursts, stops) = (has(STALL), has("\"stream\":true"), has(BURST), has(STOP));
         buffer.drain(..end);
         if !streams {
             stream.write_all(whole.as_bytes()).await?;
@@ -59,7 +62,7 @@ async fn answer(mut stream: TcpStream) -> anyhow::Result<()> {
         stream
             .write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
             .await?;
-        for number in 0..CHUNKS {
+        for number in 0..if stops { 1 } else { CHUNKS } {
             stream.write_all(chunk(number).as_bytes()).await?;
             if stalls {
                 drop(buffer);
@@ -69,6 +72,11 @@ async fn answer(mut stream: TcpStream) -> anyhow::Result<()> {
             if !bursts {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
+        }
+        if stops {
+            let frame =
+                "data: {\"id\":\"chatcmpl-1\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
+            stream.write_all(format!("{:x}\r\n{frame}\r\n", frame.len()).as_bytes()).await?;
         }
         stream.write_all(b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n").await?;
     }

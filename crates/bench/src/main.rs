@@ -8,6 +8,7 @@ mod burst;
 mod child;
 mod creates;
 mod gateway;
+mod gateway_clock;
 mod idle;
 mod idle_timeout;
 mod lateness;
@@ -53,6 +54,8 @@ enum What {
     Scaling,
     /// The gateway against direct calls and a bare pass-through
     Gateway,
+    /// What the clock adds to the gateway's calls, and what a held turn takes
+    GatewayClock,
     /// What an idle timeout costs per item
     IdleTimeout,
     /// A canned model provider, or the bare pass-through to one, run as children by `gateway`
@@ -79,6 +82,7 @@ fn main() -> anyhow::Result<()> {
             What::Agents => agents::run(dir).await,
             What::Scaling => scaling::run(dir).await,
             What::Gateway => gateway::run(dir).await,
+            What::GatewayClock => gateway_clock::run(dir).await,
             What::IdleTimeout => idle_timeout::run().await,
             What::Llm { upstream: None } => llm::canned().await,
             What::Llm { upstream: Some(upstream) } => llm::pass_through(upstream).await,
@@ -91,6 +95,7 @@ fn main() -> anyhow::Result<()> {
                 agents::run(dir).await?;
                 scaling::run(dir).await?;
                 gateway::run(dir).await?;
+                gateway_clock::run(dir).await?;
                 idle_timeout::run().await
             }
         }

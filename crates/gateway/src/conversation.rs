@@ -39,6 +39,15 @@ pub(crate) struct Entry<'a> {
     pub text: Option<&'a RawValue>,
 }
 
+/// A tool of the client.
+#[derive(Deserialize)]
+struct Named<'a> {
+    #[serde(borrow)]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    function: Option<Box<Named<'a>>>,
+}
+
 impl Entry<'_> {
     pub fn read(raw: &RawValue) -> Option<Entry<'_>> {
         serde_json::from_str(raw.get()).ok()
@@ -114,11 +123,12 @@ impl Draft {
     pub fn has_tool(&self, name: &str) -> bool {
         let Some(range) = self.outline.tools.clone() else { return false };
         let tools = &self.original()[range];
-        if memmem::find(tools, name.as_bytes()).is_none() {
+        if memmem::find(tools, format!("\"{name}\"").as_bytes()).is_none() {
             return false;
         }
-        let tools: Vec<Value> = serde_json::from_slice(tools).unwrap_or_default();
-        tools.iter().any(|tool| tool["name"] == name || tool["function"]["name"] == name)
+        let tools: Vec<Named<'_>> = serde_json::from_slice(tools).unwrap_or_default();
+        let is = |tool: &Named<'_>| tool.name.as_deref() == Some(name);
+        tools.iter().any(|tool| is(tool) || tool.function.as_deref().is_some_and(is))
     }
 
     /// The model must not call tools, or there is nobody who would go on after one.

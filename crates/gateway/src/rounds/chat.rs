@@ -231,6 +231,8 @@ impl Weave for Chunks {
             Kind::End => return Fate::Close,
             // Counts, after the finish.
             Kind::Other => return Fate::Pass,
+            // A call has its name in its first chunk.
+            Kind::Begin | Kind::Content if self.is_plain() => return Fate::Pass,
             _ if self.is_plain() && !self.calls_ours(raw) => {
                 // Calls are counted, since later ones may be shifted.
                 if kind == Kind::ToolCall

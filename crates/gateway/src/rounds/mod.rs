@@ -19,7 +19,7 @@ use crate::{
     draft::Draft,
     fault::Fault,
     limits::IdleCounts,
-    protocol::{Event, Kind, Protocol, Seen, Usage},
+    protocol::{Event, Finish, Kind, Protocol, Seen, Usage},
     report::{Ledger, Outcome},
     sse::Splitter,
     stage::{Next, ToolResult, Verdict, Visits, Words},
@@ -30,6 +30,7 @@ use futures_util::future::BoxFuture;
 use heard::Heard;
 use http_body::{Body, Frame};
 use hyper::body::Incoming;
+use memchr::memmem;
 use serde_json::Value;
 use std::{
     collections::VecDeque,
@@ -46,6 +47,9 @@ use weave::{Fate, Weave, weave};
 const ALIVE_EVERY: Duration = Duration::from_secs(12);
 /// An answer larger than this cannot be continued, and a call in it that is not the client's ends the turn as an error.
 const KEPT_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// After an answer's last event nothing should come; more than this is dropped.
+const REST_FRAMES_MAX: usize = 64;
 
 /// A message at the end of a request, in its protocol's JSON.
 pub(crate) fn told(draft: &Draft, words: &Words) -> String {
@@ -88,6 +92,8 @@ pub(crate) struct Rounds {
     /// This round's answer has begun to go out.
     dispatched: bool,
     between: Option<Between>,
+    /// What came after the end of a round.
+    rest: VecDeque<Bytes>,
     out: VecDeque<Bytes>,
     /// Of the rounds before.
     spent: Option<Usage>,
@@ -142,6 +148,7 @@ impl Rounds {
             closing: Vec::new(),
             dispatched: false,
             between: None,
+            rest: VecDeque::new(),
             out: VecDeque::new(),
             spent: None,
             first: None,
@@ -186,7 +193,9 @@ impl Rounds {
         {
             vigil.alive();
         }
-        self.calls |= kind == Kind::ToolCall || (kind == Kind::Finish && self.protocol == Protocol::Chat);
+        // Some upstreams of Chat call and finish in one chunk.
+        self.calls |=
+            kind == Kind::ToolCall || (kind == Kind::Finish && memmem::find(raw, b"\"tool_calls\":").is_some());
         match &mut self.kept {
             Some(kept) if kept.len() + raw.len() <= KEPT_BYTES_MAX => kept.extend_from_slice(raw),
             kept => *kept = None,
@@ -258,7 +267,9 @@ impl Rounds {
         let (calls, plain, mut seen) = (self.calls, self.weave.is_plain(), self.seen.clone());
         self.vigil = None;
         let future = Box::pin(async move {
-            let mut heard = (calls || !plain).then(|| Heard::stream(protocol, &kept));
+            // Calls that are all the client's need not be known, since it is the client's turn then.
+            let matter = calls && (seen.finish != Some(Finish::ToolCalls) || again.served.mentioned(&kept));
+            let mut heard = (matter || !plain).then(|| Heard::stream(protocol, &kept));
             if let Some(heard) = &heard {
                 again.sort(heard, &mut seen);
             }
@@ -301,8 +312,13 @@ impl Rounds {
                 let read = || heard.unwrap_or_else(|| Heard::stream(self.protocol, &kept));
                 let heard = (!self.weave.is_plain()).then(read);
                 let closing = std::mem::take(&mut self.closing);
+                let (source, limits) = (self.source.take(), self.again.as_ref().map(|again| again.limits));
                 self.out.extend(self.weave.close(closing, heard.as_ref()));
                 self.close(Outcome::Complete);
+                match (self.weave.is_plain(), limits) {
+                    (true, Some(limits)) => (self.source, self.vigil) = (source, Some(Vigil::silence(&limits))),
+                    _ => self.rest.clear(),
+                }
             }
         }
     }
@@ -316,6 +332,7 @@ impl Rounds {
         self.splitter = Splitter::new(self.event_bytes_max);
         (self.kept, self.calls, self.dispatched) = (Some(Vec::new()), false, false);
         self.vigil = self.again.as_ref().map(|again| Vigil::stream(&again.limits, Instant::now()));
+        self.rest.clear();
         self.source = Some(source);
     }
 
@@ -348,6 +365,19 @@ impl Rounds {
         self.ledger.report.turn.upstream.clone()
     }
 
+    /// The turn is over. What the upstream sends after the end of an answer that passed as it came, passes too.
+    fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
+        if let Some(data) = self.rest.pop_front() {
+            return Poll::Ready(Some(Ok(Frame::data(data))));
+        }
+        let (Some(source), Some(vigil)) = (&mut self.source, &mut self.vigil) else { return Poll::Ready(None) };
+        match Pin::new(source).poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => Poll::Ready(Some(Ok(frame))),
+            Poll::Ready(_) => Poll::Ready(None),
+            Poll::Pending => vigil.poll_over(cx).map(|_| None),
+        }
+    }
+
     /// Nothing came: waits for whatever comes first.
     fn poll_between(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(between) = &mut self.between else { return Poll::Ready(()) };
@@ -355,6 +385,16 @@ impl Rounds {
             self.between = None;
             self.decided(done);
             return Poll::Ready(());
+        }
+        // Read to its end, the connection can be used again, and is not held with the turn.
+        while let Some(source) = &mut self.source
+            && let Poll::Ready(frame) = Pin::new(source).poll_frame(cx)
+        {
+            match frame.and_then(Result::ok).map(Frame::into_data) {
+                Some(Ok(data)) if self.rest.len() < REST_FRAMES_MAX => self.rest.push_back(data),
+                Some(_) => {}
+                None => self.source = None,
+            }
         }
         ready!(between.alive.as_mut().poll(cx));
         between.alive.as_mut().reset(Instant::now() + ALIVE_EVERY);
@@ -394,13 +434,11 @@ impl Body for Rounds {
                 return Poll::Ready(Some(Ok(Frame::data(bytes))));
             }
             if this.between.is_some() {
-                if let Some(source) = &mut this.source {
-                    // Read to its end, if that is there, the connection can be used again.
-                    let _ = Pin::new(source).poll_frame(cx);
-                    this.source = None;
-                }
                 ready!(this.poll_between(cx));
                 continue;
+            }
+            if this.again.is_none() {
+                return this.poll_rest(cx);
             }
             let Some(source) = &mut this.source else { return Poll::Ready(None) };
             match Pin::new(source).poll_frame(cx) {

@@ -3,7 +3,7 @@
 use super::{Again, add, heard::Heard, weave::merge};
 use crate::{
     fault::Fault,
-    protocol::Seen,
+    protocol::{Protocol, Seen},
     report::Ledger,
     stage::{More, Next, Visits},
     vigil::Vigil,
@@ -29,26 +29,50 @@ pub(crate) async fn turn(
         let mut seen = Seen { begun: true, ended: true, ..Seen::default() };
         protocol.read_whole(&bytes, &mut seen);
         ledger.report.usage = add(ledger.report.usage, seen.usage);
-        let Ok(value) = serde_json::from_slice::<Value>(&bytes) else { return Ok(bytes) };
-        let Some(heard) = Heard::whole(protocol, &value) else { return Ok(bytes) };
-        again.sort(&heard, &mut seen);
-        seen.answer_id = heard.id();
+        // Most answers have no call of ours and are not continued: they are not read any further.
+        let mut answer = None;
+        if !rounds.is_empty() || protocol == Protocol::Responses || again.served.mentioned(&bytes) {
+            let Some(read) = Answer::read(protocol, &bytes) else { return Ok(bytes) };
+            again.sort(&read.heard, &mut seen);
+            seen.answer_id = read.heard.id();
+            answer = Some(read);
+        }
         let owing = !seen.calls.is_empty() && seen.client_calls.is_empty();
-        rounds.push(value);
+        let untouched = rounds.is_empty() && seen.calls.is_empty();
         let next = match visits.on_finish(&seen).await {
-            Next::End if rounds.len() == 1 && seen.calls.is_empty() => return Ok(first),
-            Next::End => break,
-            Next::Continue(more) => next(again, &heard, &more, ledger).await,
+            Next::End => None,
+            Next::Continue(more) => {
+                let Some(read) = answer.take().or_else(|| Answer::read(protocol, &bytes)) else { return Ok(bytes) };
+                let asked = next(again, &read.heard, &more, ledger).await;
+                answer = Some(read);
+                Some(asked)
+            }
         };
+        rounds.extend(answer.map(|read| read.value));
         match next {
-            Ok(next) => bytes = next,
-            Err(fault) if owing => return Err(fault),
+            Some(Ok(next)) => bytes = next,
+            Some(Err(fault)) if owing => return Err(fault),
             // What was said so far is a complete answer; what was to be added was not.
-            Err(_) if rounds.len() == 1 && seen.calls.is_empty() => return Ok(first),
-            Err(_) => break,
+            Some(Err(_)) | None if untouched => return Ok(first),
+            Some(Err(_)) | None => break,
         }
     }
     Ok(merge(protocol, rounds, &again.served).to_string().into())
+}
+
+/// An answer that was looked into.
+struct Answer {
+    value: Value,
+    heard: Heard,
+}
+
+impl Answer {
+    /// `None`: it is none.
+    fn read(protocol: Protocol, bytes: &Bytes) -> Option<Self> {
+        let value = serde_json::from_slice(bytes).ok()?;
+        let heard = Heard::whole(protocol, &value)?;
+        Some(Self { value, heard })
+    }
 }
 
 async fn next(again: &mut Again, heard: &Heard, more: &More, ledger: &mut Ledger) -> Result<Bytes, Fault> {

@@ -16,8 +16,8 @@ pub struct Orders {
 
 /// Takes all directives out of the user's texts; those of the newest turn are to be carried out.
 pub fn take_out(draft: &mut Draft) -> Option<Orders> {
-    // Some JSON writers escape the angle bracket.
-    if !draft.mentions(b"<**") && !draft.mentions(b"\\u003c**") && !draft.mentions(b"\\u003C**") {
+    // Some JSON writers escape the angle bracket, as `\u003c` or `\u003C`.
+    if !draft.mentions(b"<**") && !draft.mentions(b"\\u003") {
         return None;
     }
     let texts = draft.user_texts();

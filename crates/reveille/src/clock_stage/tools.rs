@@ -35,7 +35,7 @@ impl Offer {
         let mut added = 0;
         for (tool, json) in self.of(draft.protocol) {
             if draft.has_tool(tool.name()) {
-                tracing::info!(target: "reveille::clock", tool = tool.name(), "the client has a tool of this name");
+                tracing::debug!(target: "reveille::clock", tool = tool.name(), "the client has a tool of this name");
                 continue;
             }
             draft.serve_tool(tool.name(), json);

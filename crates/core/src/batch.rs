@@ -1,6 +1,9 @@
 //! What one decision writes: everything, in one atomic commit, or nothing.
 
-use crate::{history::HistoryEntry, id::SessionId, item::Item, message::Message, session::Session};
+use crate::{
+    history::HistoryEntry, id::SessionId, item::Item, message::Message, session::Session, utterance::Utterance,
+};
+use std::borrow::Cow;
 
 /// The one thing a store can be asked to write.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,6 +15,8 @@ pub struct Batch {
     pub session: Session,
     pub items: Vec<ItemWrite>,
     pub messages: Vec<MessageWrite>,
+    /// Added to the conversation, in this order.
+    pub said: Vec<Utterance>,
     pub history: Vec<HistoryEntry>,
     pub tallies: Vec<Tally>,
 }
@@ -43,9 +48,9 @@ pub struct RequestKey {
 }
 
 /// A durable counter and by how much it moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tally {
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     pub by: i64,
 }
 
@@ -73,7 +78,7 @@ impl MessageWrite {
 
 /// Names of the durable counters, in one place because they outlive versions.
 pub mod tally {
-    use crate::{reminder, timer::Status};
+    use crate::{call, id::AgentId, reminder, session_timer, timer::Status};
 
     pub const TIMERS_CREATED: &str = "timers.created";
     pub const REMINDERS_CREATED: &str = "reminders.created";
@@ -105,5 +110,35 @@ pub mod tally {
             reminder::Status::Missed => "reminders.missed",
             reminder::Status::Cancelled => "reminders.cancelled",
         }
+    }
+
+    pub const SESSION_TIMERS_CREATED: &str = "session_timers.created";
+    pub const SESSION_TIMERS_FIRED: &str = "session_timers.fired";
+    pub const CALLS_CREATED: &str = "calls.created";
+
+    /// The same for session timers.
+    pub const fn session_timers(status: session_timer::Status) -> &'static str {
+        match status {
+            session_timer::Status::Pending => "session_timers.pending",
+            session_timer::Status::Triggered => "session_timers.triggered",
+            session_timer::Status::Disabled => "session_timers.disabled",
+            session_timer::Status::Cancelled => "session_timers.cancelled",
+        }
+    }
+
+    /// The same for calls.
+    pub const fn calls(status: call::Status) -> &'static str {
+        match status {
+            call::Status::Waiting => "calls.waiting",
+            call::Status::Running => "calls.running",
+            call::Status::Done => "calls.done",
+            call::Status::Failed => "calls.failed",
+            call::Status::Cancelled => "calls.cancelled",
+        }
+    }
+
+    /// One agent's share of a counter.
+    pub fn of_agent(name: &str, agent: &AgentId) -> String {
+        format!("{name} {agent}")
     }
 }

@@ -2,17 +2,20 @@
 
 use crate::{
     batch::RequestKey,
+    call::Report,
     directive::Directive,
-    id::{ItemId, LeaseId, SessionId, TaskId},
+    id::{AgentId, ItemId, LeaseId, SessionId, TaskId},
     item::{Item, Kind},
     message::Message,
     reminder::Ask,
     session::Session,
+    session_timer::Spec,
     thread::Aside,
     time::{Millis, Timestamp},
     timer::{Continuation, Purpose},
+    utterance::Utterance,
 };
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 /// One request to one session. Ids and keys come from outside: deciding takes no randomness.
 #[derive(Clone, Debug)]
@@ -144,6 +147,32 @@ pub enum Command {
     Close {
         note: Option<String>,
     },
+    /// The user of an agent's session said something, and the agent works on it: the session's timers are suspended. The
+    /// first such message makes them.
+    Message {
+        agent: AgentId,
+        /// The agent's timers, with ids for them; `None`: there is no such agent any more.
+        timers: Option<Vec<(ItemId, Spec)>>,
+        turn: Option<Arc<str>>,
+        said: Vec<Utterance>,
+    },
+    /// The agent has answered, and silence begins.
+    Response {
+        turn: Option<Arc<str>>,
+        said: Vec<Utterance>,
+        /// Webhooks to be told of what was said, with ids for the calls.
+        notify: Vec<(ItemId, Arc<str>)>,
+    },
+    /// How an attempt of a call ended.
+    CallEnded {
+        id: ItemId,
+        attempt: u32,
+        report: Report,
+    },
+    /// A call that failed is to be made after all.
+    ReplayCall {
+        id: ItemId,
+    },
     /// Only a history entry about the session: something was tried or done outside.
     Record {
         event: &'static str,
@@ -178,6 +207,8 @@ pub enum Select {
     /// The live ones and the latest of the ended ones.
     Recent,
     RecentOf(Kind),
+    /// These; and if one of them ends its session ([`Item::ends_session`]), everything live in it.
+    Fired(Vec<ItemId>),
     /// What is changed by settling this lease, see [`Message::settles_source`].
     SettledBy(LeaseId),
 }
@@ -210,8 +241,11 @@ impl Call {
             | Command::Read { id: Some(id) }
             | Command::ReadTask { timer: id, .. }
             | Command::CancelTask { timer: id, .. } => (one(id), None),
-            Command::Fire { ids, .. } | Command::StopMany { ids, .. } => (Select::Ids(ids.clone()), None),
+            Command::Fire { ids, .. } => (Select::Fired(ids.clone()), None),
+            Command::StopMany { ids, .. } => (Select::Ids(ids.clone()), None),
             Command::Slept(sleeps) => (Select::Ids(sleeps.iter().map(|sleep| sleep.id.clone()).collect()), None),
+            Command::Message { .. } | Command::Response { .. } => (Select::LiveOf(Kind::SessionTimer), None),
+            Command::CallEnded { id, .. } | Command::ReplayCall { id } => (one(id), None),
             Command::Read { id: None } => (Select::RecentOf(Kind::Timer), None),
             Command::Close { .. } | Command::CollectDue => (Select::Live, None),
             Command::Schedule { asks, key } => (replaced(asks), key.as_ref().map(|key| key.key.clone())),
@@ -278,6 +312,7 @@ impl State {
             pending_messages: 0,
             client: None,
             cwd: None,
+            agent: None,
         })
     }
 }

@@ -24,6 +24,8 @@ pub enum SubjectKind {
     Reminder,
     Message,
     Session,
+    SessionTimer,
+    Call,
 }
 
 impl SubjectKind {
@@ -33,11 +35,19 @@ impl SubjectKind {
             SubjectKind::Reminder => "reminder",
             SubjectKind::Message => "message",
             SubjectKind::Session => "session",
+            SubjectKind::SessionTimer => "session_timer",
+            SubjectKind::Call => "call",
         }
     }
 
-    pub const ALL: [SubjectKind; 4] =
-        [SubjectKind::Timer, SubjectKind::Reminder, SubjectKind::Message, SubjectKind::Session];
+    pub const ALL: [SubjectKind; 6] = [
+        SubjectKind::Timer,
+        SubjectKind::Reminder,
+        SubjectKind::Message,
+        SubjectKind::Session,
+        SubjectKind::SessionTimer,
+        SubjectKind::Call,
+    ];
 
     pub fn parse(text: &str) -> Option<Self> {
         SubjectKind::ALL.into_iter().find(|kind| kind.as_str() == text)

@@ -1,6 +1,6 @@
 //! Names of sessions, items and leases. Cheap to clone; checked where they enter.
 
-use crate::{reject::Reject, time::Timestamp};
+use crate::{reject::Reject, text::shown, time::Timestamp};
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
 
@@ -62,6 +62,43 @@ name!(
     TaskId
 );
 
+name!(
+    /// An agent as its configuration names it: `tenant:chatbot`.
+    AgentId
+);
+
+/// Longest part of an agent's name, in bytes: it stands in paths, headers and labels.
+pub const AGENT_PART_BYTES_MAX: usize = 64;
+
+impl AgentId {
+    /// `tenant:chatbot`, as headers and bodies name it.
+    pub fn parse(text: &str) -> Result<Self, Reject> {
+        match text.trim().split_once(':') {
+            Some((tenant, chatbot)) => Self::of(tenant, chatbot),
+            None => Err(Reject::InvalidAgent(format!("'{}' has no colon", shown(text)))),
+        }
+    }
+
+    pub fn of(tenant: &str, chatbot: &str) -> Result<Self, Reject> {
+        for (name, part) in [("tenant", tenant), ("chatbot", chatbot)] {
+            let strange = |c: char| c.is_control() || c.is_whitespace() || matches!(c, ':' | '/');
+            let why = match part {
+                "" => "is empty".to_owned(),
+                part if part.len() > AGENT_PART_BYTES_MAX => format!("is longer than {AGENT_PART_BYTES_MAX} bytes"),
+                part if part.contains(strange) => format!("'{}' has a space, a colon or a slash", shown(part)),
+                _ => continue,
+            };
+            return Err(Reject::InvalidAgent(format!("`{name}` {why}")));
+        }
+        Ok(Self::new(format!("{tenant}:{chatbot}")))
+    }
+
+    /// Tenant and chatbot.
+    pub fn parts(&self) -> (&str, &str) {
+        self.as_str().split_once(':').unwrap_or((self.as_str(), ""))
+    }
+}
+
 impl TaskId {
     /// From 128 random bits; nobody who was not told it can name it.
     pub fn secret(random: u128) -> Self {
@@ -122,6 +159,14 @@ mod tests {
         assert_eq!(readable("timer", at(((1 << 26) - 1) * 16), u32::MAX), "timer_zzzzzzzzzz");
         assert_eq!(readable("timer", at(33 * 16), 33), "timer_0000gg0011");
         assert_eq!(readable("timer", at(-1), 0), "timer_zzzzzg0000");
+    }
+
+    #[test]
+    fn agents_have_two_names() {
+        assert_eq!(AgentId::parse(" acme:客服 ").map(|id| id.parts().1.to_owned()), Ok("客服".to_owned()));
+        for bad in ["", "acme", ":x", "acme:", "a:b:c", "a b:c", "a/b:c", &format!("a:{}", "x".repeat(65))] {
+            assert_eq!(AgentId::parse(bad).unwrap_err().code(), "invalid_agent", "{bad:?}");
+        }
     }
 
     #[test]

@@ -1,7 +1,10 @@
-//! Anything in a session that has a state of its own, mostly with a deadline. Stores, the agenda and the driver know items; only `decide` knows what
-//! a deadline means for each kind. Session timers are a further kind of the same thing.
+//! Anything in a session that has a state of its own, mostly with a deadline. Stores, the agenda and the driver know
+//! items; only `decide` knows what a deadline means for each kind.
 
-use crate::{id::ItemId, reminder::Reminder, thread::Thread, time::Timestamp, timer::Timer};
+use crate::{
+    call::ToolCall, id::ItemId, reminder::Reminder, session_timer::SessionTimer, thread::Thread, time::Timestamp,
+    timer::Timer,
+};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,6 +12,8 @@ pub enum Item {
     Timer(Timer),
     Reminder(Reminder),
     Thread(Thread),
+    SessionTimer(SessionTimer),
+    Call(ToolCall),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +22,8 @@ pub enum Kind {
     Timer,
     Reminder,
     Thread,
+    SessionTimer,
+    Call,
 }
 
 /// A stored item that cannot be read: damage, or a newer version's data.
@@ -33,6 +40,8 @@ impl Kind {
             Kind::Timer => "timer",
             Kind::Reminder => "reminder",
             Kind::Thread => "thread",
+            Kind::SessionTimer => "session_timer",
+            Kind::Call => "call",
         }
     }
 }
@@ -43,6 +52,8 @@ impl Item {
             Item::Timer(_) => Kind::Timer,
             Item::Reminder(_) => Kind::Reminder,
             Item::Thread(_) => Kind::Thread,
+            Item::SessionTimer(_) => Kind::SessionTimer,
+            Item::Call(_) => Kind::Call,
         }
     }
 
@@ -51,6 +62,8 @@ impl Item {
             Item::Timer(timer) => &timer.id,
             Item::Reminder(reminder) => &reminder.id,
             Item::Thread(thread) => &thread.id,
+            Item::SessionTimer(timer) => &timer.id,
+            Item::Call(call) => &call.id,
         }
     }
 
@@ -59,6 +72,8 @@ impl Item {
             Item::Timer(timer) => timer.status().as_str(),
             Item::Reminder(reminder) => reminder.status().as_str(),
             Item::Thread(_) => "kept",
+            Item::SessionTimer(timer) => timer.status().as_str(),
+            Item::Call(call) => call.status().as_str(),
         }
     }
 
@@ -67,6 +82,8 @@ impl Item {
             Item::Timer(timer) => timer.due(),
             Item::Reminder(reminder) => reminder.due(),
             Item::Thread(_) => None,
+            Item::SessionTimer(timer) => timer.due(),
+            Item::Call(call) => call.due(),
         }
     }
 
@@ -75,6 +92,8 @@ impl Item {
             Item::Timer(timer) => timer.ended_at(),
             Item::Reminder(reminder) => reminder.ended_at(),
             Item::Thread(thread) => thread.ended_at(),
+            Item::SessionTimer(timer) => timer.ended_at(),
+            Item::Call(call) => call.ended_at(),
         }
     }
 
@@ -83,6 +102,8 @@ impl Item {
             Item::Timer(timer) => timer.created_at,
             Item::Reminder(reminder) => reminder.created_at,
             Item::Thread(thread) => thread.created_at,
+            Item::SessionTimer(timer) => timer.created_at,
+            Item::Call(call) => call.created_at,
         }
     }
 
@@ -107,6 +128,25 @@ impl Item {
         }
     }
 
+    pub fn as_session_timer(&self) -> Option<&SessionTimer> {
+        match self {
+            Item::SessionTimer(timer) => Some(timer),
+            _ => None,
+        }
+    }
+
+    pub fn as_call(&self) -> Option<&ToolCall> {
+        match self {
+            Item::Call(call) => Some(call),
+            _ => None,
+        }
+    }
+
+    /// To act on its deadline, everything live in its session and the inbox have to be loaded too, for all of it ends.
+    pub fn ends_session(&self) -> bool {
+        self.as_session_timer().is_some_and(|timer| timer.is_live() && timer.spec.action.closes())
+    }
+
     /// Its next deadline means one thing or another depending on who holds its message: to act on it, the session's
     /// inbox has to be loaded too.
     pub fn watches_inbox(&self) -> bool {
@@ -119,17 +159,22 @@ impl Item {
             Item::Timer(timer) => serde_json::to_string(timer),
             Item::Reminder(reminder) => serde_json::to_string(reminder),
             Item::Thread(thread) => serde_json::to_string(thread),
+            Item::SessionTimer(timer) => serde_json::to_string(timer),
+            Item::Call(call) => serde_json::to_string(call),
         };
         text.expect("an item is always representable as JSON")
     }
 
     pub fn decode(kind: &str, body: &str) -> Result<Item, Unreadable> {
         let unreadable = |why: String| Unreadable { kind: kind.to_owned(), why };
-        match kind {
-            "timer" => serde_json::from_str(body).map(Item::Timer).map_err(|error| unreadable(error.to_string())),
-            "reminder" => serde_json::from_str(body).map(Item::Reminder).map_err(|error| unreadable(error.to_string())),
-            "thread" => serde_json::from_str(body).map(Item::Thread).map_err(|error| unreadable(error.to_string())),
-            _ => Err(unreadable("unknown kind".into())),
-        }
+        let item = match kind {
+            "timer" => serde_json::from_str(body).map(Item::Timer),
+            "reminder" => serde_json::from_str(body).map(Item::Reminder),
+            "thread" => serde_json::from_str(body).map(Item::Thread),
+            "session_timer" => serde_json::from_str(body).map(Item::SessionTimer),
+            "call" => serde_json::from_str(body).map(Item::Call),
+            _ => return Err(unreadable("unknown kind".into())),
+        };
+        item.map_err(|error| unreadable(error.to_string()))
     }
 }

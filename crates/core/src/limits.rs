@@ -20,6 +20,16 @@ pub struct Limits {
     pub text_chars_max: usize,
     /// How long a delivery may take before its messages are free for another channel again.
     pub lease: Millis,
+    /// A turn that is not answered within this is given up, and its session's timers run again: a program that died in
+    /// the middle of an answer must not silence them for ever.
+    pub turn: Millis,
+    /// A session timer that waits for its user to come back is forgotten after this.
+    pub idle_session: Millis,
+    /// How long one attempt of a call is left to whoever began it. Longer than any endpoint's timeout: an attempt is only
+    /// begun when it surely ends within this, so that no two run at once.
+    pub call_lease: Millis,
+    /// Attempts of a tool call before it has failed.
+    pub call_attempts_max: u32,
     /// How often an agent without Reveille would have asked; only the "requests saved" statistic depends on it.
     pub poll_interval: Millis,
 }
@@ -35,6 +45,10 @@ impl Default for Limits {
             duration_max: Millis::from_secs(366 * 24 * 3600),
             text_chars_max: 4000,
             lease: Millis::from_secs(30),
+            turn: Millis::from_secs(15 * 60),
+            idle_session: Millis::from_secs(7 * 24 * 3600),
+            call_lease: Millis::from_secs(150),
+            call_attempts_max: 4,
             poll_interval: Millis::from_secs(15),
         }
     }

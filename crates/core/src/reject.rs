@@ -1,7 +1,7 @@
 //! Why a command was refused, typed. The words are written so that a model can correct its call by them alone.
 
 use crate::{
-    id::{ItemId, LeaseId},
+    id::{AgentId, ItemId, LeaseId},
     reminder::Reminder,
     task::TaskOutcome,
     text::shown,
@@ -91,6 +91,20 @@ pub enum Reject {
     InvalidSession(String),
     #[error("no session named '{0}' is known here")]
     UnknownSession(String),
+    #[error(
+        "the agent's name is not valid: {0}; it is tenant:chatbot, each 1 to 64 bytes without spaces, colons or slashes"
+    )]
+    InvalidAgent(String),
+    #[error(
+        "there is no agent '{agent}'; define it in the configuration, or PUT it to /api/agents/{{tenant}}/{{chatbot}}"
+    )]
+    UnknownAgent { agent: AgentId },
+    #[error("this session belongs to agent '{agent}', not to '{asked}'; close it first, or use another session")]
+    OtherAgent { agent: AgentId, asked: AgentId },
+    #[error("there is no call '{id}' in this session")]
+    UnknownCall { id: ItemId },
+    #[error("call '{id}' is {status}; only one that failed can be made again")]
+    CallNotFailed { id: ItemId, status: &'static str },
     /// Never shown to anyone: the engine lets time act first and decides again.
     #[error("deadlines have passed that were not yet acted on")]
     Overdue(Vec<ItemId>),
@@ -128,6 +142,11 @@ impl Reject {
             Reject::RequestKeyReused { .. } => "idempotency_key_reused",
             Reject::InvalidSession(_) => "invalid_session",
             Reject::UnknownSession(_) => "unknown_session",
+            Reject::InvalidAgent(_) => "invalid_agent",
+            Reject::UnknownAgent { .. } => "unknown_agent",
+            Reject::OtherAgent { .. } => "other_agent",
+            Reject::UnknownCall { .. } => "unknown_call",
+            Reject::CallNotFailed { .. } => "call_not_failed",
             Reject::Overdue(_) => "overdue",
         }
     }

@@ -3,7 +3,10 @@
 //! Every change to anything in a session carries the session's version and raises it by one. Two writers can therefore
 //! never both decide on the same state, on one node or on many.
 
-use crate::{id::SessionId, time::Timestamp};
+use crate::{
+    id::{AgentId, SessionId},
+    time::Timestamp,
+};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +26,8 @@ pub struct Session {
     pub client: Option<String>,
     /// Where its agent works: a directory, as last told in the same way.
     pub cwd: Option<String>,
+    /// The configured agent whose timers run here; they were made when this was set.
+    pub agent: Option<AgentId>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

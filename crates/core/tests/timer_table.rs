@@ -165,7 +165,7 @@ fn nothing_happens_a_millisecond_early_or_twice() {
         assert_eq!(ledger.fire_all(), [], "{stage:?}");
         assert_eq!(ledger.read(&id).status(), before, "{stage:?}");
         ledger.now = due;
-        assert_eq!(ledger.fire_all(), [Fired { id: id.clone(), due }]);
+        assert_eq!(ledger.fire_all(), [Fired { id: id.clone(), due, agent: None }]);
         assert_eq!(ledger.fire_all(), [], "{stage:?}");
         assert_eq!(ledger.read(&id).status(), becomes, "{stage:?}");
     }
@@ -252,7 +252,7 @@ fn a_pause_that_runs_out_moves_the_deadline_by_its_length() {
 fn a_pause_whose_end_is_noticed_late_still_ended_on_time() {
     let (mut ledger, id) = timer_that_is(Stage::Paused);
     check_sums(&mut ledger, &id, 1250, Status::Running, 250, 50);
-    assert_eq!(ledger.fired, [Fired { id: id.clone(), due: at(1100) }]);
+    assert_eq!(ledger.fired, [Fired { id: id.clone(), due: at(1100), agent: None }]);
     assert_eq!(ledger.timer(&id).due(), Some(at(1300)));
 }
 
@@ -261,7 +261,7 @@ fn a_timer_that_ended_while_nobody_looked_first_came_out_of_its_pause() {
     let (mut ledger, id) = timer_that_is(Stage::Paused);
     ledger.clock(1_000_000);
     let fired = ledger.fire_all();
-    let due = |seconds| Fired { id: id.clone(), due: at(seconds) };
+    let due = |seconds| Fired { id: id.clone(), due: at(seconds), agent: None };
     assert_eq!(fired, [due(1100), due(1300)]);
     assert_eq!(ledger.read(&id).phase, Phase::Completed { at: at(1_000_000) });
     assert_eq!(ledger.events(id.as_str()), ["timer.created", "timer.paused", "timer.resumed", "timer.completed"]);

@@ -72,6 +72,12 @@ pub struct LimitsConfig {
     pub text_chars: usize,
     /// How long a delivery may take before its messages are free again.
     pub lease: Length,
+    /// An agent with more timers than this is refused.
+    pub session_timers_per_session: usize,
+    /// A turn of an agent that is not answered within this is given up, and its session's timers run again.
+    pub turn: Length,
+    /// Attempts of a tool call that a timer fired.
+    pub call_attempts: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -122,6 +128,9 @@ impl Default for LimitsConfig {
             max_duration: Length(limits.duration_max),
             text_chars: limits.text_chars_max,
             lease: Length(limits.lease),
+            session_timers_per_session: 10,
+            turn: Length(limits.turn),
+            call_attempts: limits.call_attempts_max,
         }
     }
 }
@@ -172,6 +181,9 @@ const KEYS: &[(&str, Form)] = &[
     ("limits.max_duration", Form::Text),
     ("limits.text_chars", Form::Plain),
     ("limits.lease", Form::Text),
+    ("limits.session_timers_per_session", Form::Plain),
+    ("limits.turn", Form::Text),
+    ("limits.call_attempts", Form::Plain),
     ("gateway.connect_timeout", Form::Text),
     ("gateway.first_byte_timeout", Form::Text),
     ("gateway.idle_timeout", Form::Text),
@@ -251,6 +263,9 @@ impl Config {
         if self.limits.messages_per_session == 0 {
             return value("limits.messages_per_session", "must be at least 1");
         }
+        if self.limits.call_attempts == 0 {
+            return value("limits.call_attempts", "must be at least 1");
+        }
         if self.wake_concurrency == 0 {
             return value("wake_concurrency", "must be at least 1");
         }
@@ -272,7 +287,11 @@ impl Config {
             duration_max: self.limits.max_duration.0,
             text_chars_max: self.limits.text_chars,
             lease: self.limits.lease.0,
+            turn: self.limits.turn.0,
+            idle_session: self.retention.0,
+            call_attempts_max: self.limits.call_attempts,
             poll_interval: self.stats.poll_interval.0,
+            ..Limits::default()
         }
     }
 

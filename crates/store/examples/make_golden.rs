@@ -9,15 +9,18 @@
 mod drive;
 
 use drive::{
-    cancel, cancel_reminder, close, collect, commit_lease, create, fire, iid, iids, mission, pause, put_off, remind,
-    resume, stop, wait,
+    AGENT, call_ended, calls, cancel, cancel_reminder, close, collect, commit_lease, create, fire, iid, iids, message,
+    mission, pause, put_off, remind, response, resume, says, spec, stop, wait,
 };
 use reveille_core::{
-    Call, Command, LeaseId, Millis, Purpose, RequestKey, Sleep, TaskId, Timestamp,
+    AgentId, Call, Command, Directive, LeaseId, Millis, Purpose, RequestKey, SessionId, Sleep, TaskId, Thread,
+    Timestamp,
+    call::End,
     reminder::{Ask, Content, Due},
+    thread::{Answered, Aside},
     timer::Continuation,
 };
-use reveille_store::{SqliteStore, Store};
+use reveille_store::{SqliteStore, Store, StoredAgent};
 use rusqlite::Connection;
 use std::{collections::HashMap, path::Path};
 
@@ -32,9 +35,11 @@ async fn main() {
 
     let store = SqliteStore::open(&path, None, "srv_golden").unwrap();
     demo(&store).await;
+    threaded(&store).await;
     chat(&store).await;
     closed(&store).await;
     reminders(&store).await;
+    sessions(&store).await;
     store.close().await;
     let neighbour = SqliteStore::open(&path, Some("srv_neighbour"), "").unwrap();
     run(&neighbour, "demo", wait("timer_running", "another server's", 60), 0).await;
@@ -119,6 +124,26 @@ async fn demo(store: &dyn Store) {
     run(store, "tasks", cancel("timer_gone_over"), 307).await;
 }
 
+/// What the gateway keeps of a conversation.
+async fn threaded(store: &dyn Store) {
+    let thread = Thread::id_of(&SessionId::parse("gateway").expect("a name"));
+    let arm = Directive::Arm { text: "继续 🙂".into(), times: 3 };
+    run(store, "gateway", Command::Direct { thread: thread.clone(), by: "print".into(), directives: vec![arm] }, 308)
+        .await;
+    run(store, "gateway", Command::TakeStopMessage { thread: thread.clone() }, 308).await;
+    let answered = Answered {
+        call: "call_clock".into(),
+        tool: "clock".into(),
+        arguments: r#"{"action":"list"}"#.into(),
+        result: "{}".into(),
+        failed: false,
+    };
+    let aside = Aside { anchor: "call_client".into(), answered: vec![answered] };
+    run(store, "gateway", Command::SetAside { thread: thread.clone(), aside }, 309).await;
+    let (shown, upstream) = ("resp_1".into(), "resp_2".into());
+    run(store, "gateway", Command::RenameAnswer { thread, shown, upstream }, 309).await;
+}
+
 /// A session that has nothing but a name worth keeping.
 async fn chat(store: &dyn Store) {
     let (client, cwd) = (Some("claude-code".into()), Some("/home/用户/work".into()));
@@ -165,6 +190,34 @@ async fn reminders(store: &dyn Store) {
     ];
     let key = Some(RequestKey { key: "schedule-1".into(), fingerprint: "print-2".into() });
     run(store, clock, Command::Schedule { asks, key }, 1617).await;
+}
+
+/// Sessions of an agent: one that is talked in, one that its timer closed; calls in every state; an agent.
+async fn sessions(store: &dyn Store) {
+    let at = |seconds: i64| Timestamp::from_millis(START_MS + seconds * 1000);
+    let agent = StoredAgent { body: "{\"model\":\"模型\"}".into(), changed_at: at(1700) };
+    store.set_agent(&AgentId::new(AGENT), Some(agent)).await.unwrap();
+    let timers = vec![
+        spec("st_say", 300, 1, says("您好，请问还有什么可以帮您的吗？")),
+        spec("st_done", 310, 2, calls("read_customer", false)),
+        spec("st_failed", 320, 0, calls("handoff_to", false)),
+        spec("st_running", 330, 1, calls("save", false)),
+        spec("st_waiting", 340, 1, calls("retry", false)),
+    ];
+    run(store, "talk", message(timers, "在吗 🙂", at(1700)), 1700).await;
+    run(store, "talk", response("在的", at(1702)), 1702).await;
+    run(store, "talk", fire(&["st_say", "st_done", "st_failed", "st_running", "st_waiting"]), 2042).await;
+    let open = ["call_st_done.1", "call_st_failed.1", "call_st_running.1", "call_st_waiting.1"];
+    run(store, "talk", fire(&open), 2042).await;
+    run(store, "talk", call_ended("call_st_done.1", 1, End::Done { result: "{\"姓名\":\"李雷\"}".into() }), 2043).await;
+    run(store, "talk", call_ended("call_st_failed.1", 1, End::Refused { error: "404".into() }), 2043).await;
+    let retry_after = Some(Millis::from_secs(40));
+    run(store, "talk", call_ended("call_st_waiting.1", 1, End::Failed { error: "忙".into(), retry_after }), 2043).await;
+    let closing = vec![spec("st_close", 60, 1, calls("close_conversation", true)), spec("st_cut", 90, 3, says("?"))];
+    run(store, "over", message(closing, "bye", at(2050)), 2050).await;
+    run(store, "over", response("bye", at(2051)), 2051).await;
+    run(store, "over", fire(&["st_close"]), 2111).await;
+    run(store, "suspended", message(vec![spec("st_suspended", 60, 1, says("?"))], "?", at(2120)), 2120).await;
 }
 
 /// One file without a log, as small as it goes, and in write-ahead mode as all of ours.

@@ -13,11 +13,11 @@ pub mod sqlite;
 pub use error::{CommitError, StoreError};
 pub use feed::{Feed, Group};
 pub use memory::MemoryStore;
-pub use query::{Committed, Found, HistoryFilter, ItemFilter, Order, Recorded, SessionFilter};
+pub use query::{Committed, Found, HistoryFilter, ItemFilter, Order, Recorded, SessionFilter, StoredAgent};
 pub use sqlite::SqliteStore;
 
 use async_trait::async_trait;
-use reveille_core::{Batch, ItemId, Needs, Session, SessionId, Timestamp, command::State};
+use reveille_core::{AgentId, Batch, ItemId, Needs, Session, SessionId, Timestamp, Utterance, command::State};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// How many ended items a session shows besides its live ones ([`reveille_core::command::Select::Recent`]).
@@ -35,7 +35,8 @@ pub trait Store: Send + Sync + 'static {
     async fn load(&self, session: &SessionId, needs: Needs) -> Result<State, StoreError>;
 
     /// The sessions of these items, each with those of the items that exist, and with its inbox where one of them needs
-    /// that to act on its deadline ([`reveille_core::Item::watches_inbox`]).
+    /// that to act on its deadline ([`reveille_core::Item::watches_inbox`]). Where one ends its session, with everything
+    /// live in it and the inbox ([`reveille_core::Item::ends_session`]).
     async fn load_items(&self, ids: Vec<ItemId>) -> Result<Vec<(SessionId, State)>, StoreError>;
 
     /// The earliest deadlines, in order; those of one instant in the order of their ids.
@@ -48,11 +49,24 @@ pub trait Store: Send + Sync + 'static {
 
     async fn history(&self, filter: HistoryFilter) -> Result<Vec<Recorded>, StoreError>;
 
+    /// The latest that was said in a session, oldest first.
+    async fn conversation(&self, session: &SessionId, limit: usize) -> Result<Vec<Utterance>, StoreError>;
+
+    /// Agents are configuration and no part of any session; the last write counts. `None` removes it; whether it was
+    /// there. Durable when answered.
+    async fn set_agent(&self, id: &AgentId, agent: Option<StoredAgent>) -> Result<bool, StoreError>;
+
+    async fn agent(&self, id: &AgentId) -> Result<Option<StoredAgent>, StoreError>;
+
+    /// All of them, by name.
+    async fn agents(&self) -> Result<Vec<(AgentId, StoredAgent)>, StoreError>;
+
     /// The durable counters.
     async fn tallies(&self) -> Result<BTreeMap<String, i64>, StoreError>;
 
     /// Removes up to `limit` rows of each kind that ended before `before`; how many were removed. Live items,
-    /// undelivered messages of open sessions and the newest history entry always stay.
+    /// undelivered messages of open sessions and the newest history entry always stay. A conversation goes when nothing
+    /// has happened in its session since.
     async fn purge(&self, before: Timestamp, limit: usize) -> Result<usize, StoreError>;
 
     /// What is committed from now on.

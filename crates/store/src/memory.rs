@@ -2,11 +2,12 @@
 
 use crate::{
     CommitError, Committed, Feed, Found, HistoryFilter, ItemFilter, Order, RECENT_ENDED_MAX, Recorded, SessionFilter,
-    Store, StoreError, feed::Listeners,
+    Store, StoreError, StoredAgent, feed::Listeners,
 };
 use async_trait::async_trait;
 use reveille_core::{
-    Batch, Item, ItemId, ItemWrite, Kind, Message, MessageWrite, Needs, RequestKey, Session, SessionId, Timestamp,
+    AgentId, Batch, Item, ItemId, ItemWrite, Kind, Message, MessageWrite, Needs, RequestKey, Session, SessionId,
+    Timestamp, Utterance,
     command::{Select, State},
     session::SessionState,
 };
@@ -27,6 +28,8 @@ struct Inner {
     items: BTreeMap<i64, StoredItem>,
     messages: BTreeMap<i64, (SessionId, Message)>,
     history: BTreeMap<i64, Recorded>,
+    conversation: BTreeMap<i64, (SessionId, Utterance)>,
+    agents: BTreeMap<AgentId, StoredAgent>,
     tallies: BTreeMap<String, i64>,
     last: i64,
     last_seq: i64,
@@ -86,6 +89,10 @@ impl Inner {
         for write in &batch.messages {
             self.write_message(&batch.session.id, write);
         }
+        for said in &batch.said {
+            let number = self.number();
+            self.conversation.insert(number, (batch.session.id.clone(), said.clone()));
+        }
         let first_seq = self.last_seq + 1;
         for (entry, seq) in batch.history.iter().zip(first_seq..) {
             let recorded = Recorded { seq, session: batch.session.id.clone(), entry: entry.clone() };
@@ -93,7 +100,7 @@ impl Inner {
         }
         self.last_seq += batch.history.len() as i64;
         for tally in &batch.tallies {
-            *self.tallies.entry(tally.name.to_owned()).or_default() += tally.by;
+            *self.tallies.entry(tally.name.to_string()).or_default() += tally.by;
         }
         Ok(first_seq)
     }
@@ -147,13 +154,17 @@ impl Inner {
             ended.sort_by_key(|stored| std::cmp::Reverse(stored.item.ended_at()));
             live(kind).chain(ended.into_iter().take(RECENT_ENDED_MAX).map(|stored| stored.item.clone())).collect()
         };
+        let named = |ids: &[ItemId]| -> Vec<Item> {
+            let found = ids.iter().filter_map(|id| own().find(|stored| stored.item.id() == id));
+            found.map(|stored| stored.item.clone()).collect()
+        };
         let items = match &needs.items {
             Select::None => Vec::new(),
-            Select::Ids(ids) => ids
-                .iter()
-                .filter_map(|id| own().find(|stored| stored.item.id() == id))
-                .map(|stored| stored.item.clone())
-                .collect(),
+            Select::Ids(ids) => named(ids),
+            Select::Fired(ids) => match named(ids) {
+                items if items.iter().any(Item::ends_session) => live(None).collect(),
+                items => items,
+            },
             Select::Live => live(None).collect(),
             Select::LiveOf(kind) => live(Some(*kind)).collect(),
             Select::Recent => recent(None),
@@ -182,20 +193,29 @@ impl Inner {
             .filter(|session| session.state == SessionState::Closed && session.active_at < before)
             .map(|session| session.id.clone())
             .collect();
+        let idle: Vec<SessionId> = self
+            .sessions
+            .values()
+            .filter(|session| session.active_at < before)
+            .map(|session| session.id.clone())
+            .collect();
         let newest = self.last_seq;
         let removed = take(&mut self.items, limit, |_, stored| old(stored.item.ended_at()))
             + take(&mut self.messages, limit, |_, (owner, message)| match &message.delivered {
                 Some(delivered) => delivered.at < before,
                 None => closed.contains(owner),
             })
-            + take(&mut self.history, limit, |seq, recorded| seq != newest && recorded.entry.at < before);
+            + take(&mut self.history, limit, |seq, recorded| seq != newest && recorded.entry.at < before)
+            + take(&mut self.conversation, limit, |_, (owner, said)| said.at < before && idle.contains(owner));
         let (items, messages, history) = (&self.items, &self.messages, &self.history);
+        let conversation = &self.conversation;
         removed
             + take(&mut self.sessions, limit, |_, session| {
                 session.active_at < before
                     && !items.values().any(|stored| stored.session == session.id)
                     && !messages.values().any(|(owner, _)| *owner == session.id)
                     && !history.values().any(|recorded| recorded.session == session.id)
+                    && !conversation.values().any(|(owner, _)| *owner == session.id)
             })
     }
 }
@@ -241,6 +261,11 @@ impl Store for MemoryStore {
                 states[at].1.inbox = inner.load(&stored.session, &needs).inbox;
             }
             states[at].1.items.push(stored.item.clone());
+        }
+        for (session, state) in &mut states {
+            if state.items.iter().any(Item::ends_session) {
+                *state = inner.load(session, &Needs { items: Select::Live, inbox: true, key: None });
+            }
         }
         Ok(states)
     }
@@ -310,6 +335,31 @@ impl Store for MemoryStore {
         }
         found.truncate(filter.limit);
         Ok(found)
+    }
+
+    async fn conversation(&self, session: &SessionId, limit: usize) -> Result<Vec<Utterance>, StoreError> {
+        let inner = self.inner();
+        let own = inner.conversation.values().rev().filter(|(owner, _)| owner == session);
+        let mut said: Vec<Utterance> = own.take(limit).map(|(_, said)| said.clone()).collect();
+        said.reverse();
+        Ok(said)
+    }
+
+    async fn set_agent(&self, id: &AgentId, agent: Option<StoredAgent>) -> Result<bool, StoreError> {
+        let mut inner = self.inner();
+        let before = match agent {
+            Some(agent) => inner.agents.insert(id.clone(), agent),
+            None => inner.agents.remove(id),
+        };
+        Ok(before.is_some())
+    }
+
+    async fn agent(&self, id: &AgentId) -> Result<Option<StoredAgent>, StoreError> {
+        Ok(self.inner().agents.get(id).cloned())
+    }
+
+    async fn agents(&self) -> Result<Vec<(AgentId, StoredAgent)>, StoreError> {
+        Ok(self.inner().agents.iter().map(|(id, agent)| (id.clone(), agent.clone())).collect())
     }
 
     async fn tallies(&self) -> Result<BTreeMap<String, i64>, StoreError> {

@@ -1,6 +1,6 @@
 //! What can be asked of a store besides loading a session for a decision.
 
-use reveille_core::{Batch, HistoryEntry, Item, Kind, SessionId};
+use reveille_core::{Batch, HistoryEntry, Item, Kind, SessionId, Timestamp};
 
 /// A batch as it was committed: its history entries have the numbers `first_seq..`.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,6 +60,13 @@ pub struct HistoryFilter {
     /// Only entries before this number. Without `after`: newest first.
     pub before: Option<i64>,
     pub limit: usize,
+}
+
+/// An agent as it is kept: its configuration, whatever that is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredAgent {
+    pub body: String,
+    pub changed_at: Timestamp,
 }
 
 /// A history entry as it is kept.

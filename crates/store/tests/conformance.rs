@@ -16,6 +16,8 @@ mod load;
 mod purge;
 #[path = "conformance/reminders.rs"]
 mod reminders;
+#[path = "conformance/sessions.rs"]
+mod sessions;
 #[path = "conformance/text.rs"]
 mod text;
 
@@ -60,6 +62,11 @@ macro_rules! backend {
                 reminders::a_withdrawn_message_is_gone_and_no_other
                 reminders::the_inbox_comes_with_what_depends_on_it
                 reminders::kinds_are_listed_and_loaded_apart
+                sessions::an_agents_session_is_stored_fired_and_settled
+                sessions::what_ends_a_session_comes_with_all_of_it
+                sessions::a_conversation_is_kept_in_order_and_apart
+                sessions::a_conversation_goes_with_its_session
+                sessions::agents_are_set_replaced_and_removed
                 load::a_session_that_does_not_exist_is_empty
                 load::only_what_is_needed_is_loaded
                 load::items_by_id_come_in_the_order_asked_for

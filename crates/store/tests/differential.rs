@@ -9,9 +9,11 @@ use drive::{ALL, START_MS, every_item, iid, picture, purge_all, scratch, sid};
 use proptest::{prelude::*, sample::Index};
 use reveille_core::{
     Batch, Call, Command, ItemId, Kind, LeaseId, Limits, Millis, Needs, Purpose, Reject, RequestKey, Sleep, Timestamp,
+    call::End,
     command::{Ride, Select},
     decide,
     reminder::{Ask, Change, Content, Due},
+    session_timer::Action,
     timer::Continuation,
 };
 use reveille_store::{
@@ -19,7 +21,8 @@ use reveille_store::{
 };
 use std::collections::HashMap;
 
-const STATUSES: [&str; 6] = ["running", "completed", "stopped", "scheduled", "due", "missed"];
+const STATUSES: [&str; 9] =
+    ["running", "completed", "stopped", "scheduled", "due", "missed", "pending", "disabled", "waiting"];
 const SESSIONS: u8 = 3;
 const SLOTS: u8 = 10;
 const STEPS_MAX: usize = 80;
@@ -69,6 +72,9 @@ enum Wish {
     CancelReminder { slot: u8 },
     ClearReminders,
     ListReminders,
+    Message { slot: u8, secs: u64, max: u32, kind: u8, text: String },
+    Response { text: String },
+    CallEnded { how: u8 },
     Fire { standing: bool },
     Collect,
     CommitLease { lease: u8 },
@@ -134,6 +140,10 @@ fn wish() -> impl Strategy<Value = Wish> {
         2 => slot().prop_map(|slot| Wish::CancelReminder { slot }),
         1 => Just(Wish::ClearReminders),
         1 => Just(Wish::ListReminders),
+        4 => (slot(), 1..90u64, 0..3u32, 0..5u8, text())
+            .prop_map(|(slot, secs, max, kind, text)| Wish::Message { slot, secs, max, kind, text }),
+        4 => text().prop_map(|text| Wish::Response { text }),
+        3 => (0..4u8).prop_map(|how| Wish::CallEnded { how }),
         4 => any::<bool>().prop_map(|standing| Wish::Fire { standing }),
         3 => Just(Wish::Collect),
         3 => (0..3u8).prop_map(|lease| Wish::CommitLease { lease }),
@@ -237,6 +247,10 @@ impl Pair {
         iid(&format!("task_{slot}_{}", self.generation[usize::from(slot)]))
     }
 
+    fn session_timer(&self, slot: u8) -> ItemId {
+        iid(&format!("st_{slot}_{}", self.generation[usize::from(slot)]))
+    }
+
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(self.now_ms)
     }
@@ -318,6 +332,30 @@ impl Pair {
                 Command::Schedule { asks, key }
             }
             Wish::CancelReminder { slot } => Command::CancelReminder { id: self.task(slot) },
+            Wish::Message { slot, secs, max, kind, text } => {
+                let action = match kind {
+                    0 => Action::Close,
+                    1 | 2 => Action::Say { text: text.clone() },
+                    kind => drive::calls("tool", kind == 4),
+                };
+                let id = self.session_timer(slot);
+                drive::message(vec![drive::spec(id.as_str(), secs, max, action)], &text, self.now())
+            }
+            Wish::Response { text } => drive::response(&text, self.now()),
+            Wish::CallEnded { how } => {
+                let live = ItemFilter { kind: Some(Kind::Call), statuses: vec!["running".into()], ..every_item() };
+                let running = self.memory.items(live).await.unwrap();
+                let own = running.iter().find(|found| found.session.as_str() == session_name(session));
+                let call = own.and_then(|found| found.item.as_call());
+                let end = match how {
+                    0 => End::Done { result: "好".into() },
+                    1 => End::Failed { error: "不".into(), retry_after: None },
+                    2 => End::Refused { error: "never".into() },
+                    _ => End::Postponed,
+                };
+                let (id, attempt) = call.map_or((iid("call_none"), 1), |call| (call.id.clone(), call.attempts));
+                drive::call_ended(id.as_str(), attempt, end)
+            }
             Wish::ClearReminders => Command::ClearReminders,
             Wish::ListReminders => Command::ListReminders,
             Wish::Fire { standing } => {

@@ -7,8 +7,8 @@ mod drive;
 
 use drive::{ALL, call, cancel, collect, commit_lease, every_item, fire, iid, loaded, purge_all, resume, run, sid};
 use reveille_core::{
-    Item, Message, Millis, Needs, Purpose, Reminder, RequestKey, Session, Task, Timer, Timestamp, command::Select,
-    reminder::Content,
+    Item, Message, Millis, Needs, Purpose, Reminder, RequestKey, Session, SessionTimer, Task, Thread, Timer, Timestamp,
+    ToolCall, command::Select, reminder::Content,
 };
 use reveille_store::{HistoryFilter, ItemFilter, Order, SessionFilter, SqliteStore, Store};
 use std::{fs, path::Path};
@@ -84,7 +84,13 @@ async fn the_keys_and_deadlines_of_the_first_format_still_count() {
         .collect();
     let expected = [
         (1015, "timer_resumed"),
+        (2083, "call_st_waiting.1"),
+        (2111, "call_st_close.1"),
+        (2192, "call_st_running.1"),
+        (2322, "st_done"),
+        (2342, "st_failed"),
         (2820, "task_due"),
+        (3020, "st_suspended"),
         (3600, "timer_running"),
         (4037, "timer_pause_over"),
         (5403, "timer_mission"),
@@ -96,6 +102,9 @@ async fn the_keys_and_deadlines_of_the_first_format_still_count() {
         (9013, "timer_paused_background"),
         (20_301, "timer_gone_over"),
         (86_710, "timer_chat"),
+        (606_842, "st_running"),
+        (606_842, "st_say"),
+        (606_842, "st_waiting"),
     ];
     assert_eq!(deadlines, expected.map(|(due, id)| (due, id.to_owned())));
     let soonest = ItemFilter { order: Order::Soonest, limit: 1, ..ItemFilter::default() };
@@ -130,7 +139,12 @@ async fn a_file_of_the_first_format_can_be_gone_on_with() {
     purge_all(&store, at(500), ALL).await;
     let live = store.items(every_item()).await.unwrap().len();
     let (tasks, reminders) = (1, 4 + 1);
-    assert_eq!(live, 6 + 1 + 1 + 1 + tasks + reminders, "the live ones and those that have just ended");
+    let (session_timers, calls, threads) = (8, 5, 1);
+    assert_eq!(
+        live,
+        6 + 1 + 1 + 1 + tasks + reminders + session_timers + calls + threads,
+        "the live ones and those that have just ended"
+    );
 }
 
 // Everything a store shows, as text.
@@ -146,9 +160,15 @@ async fn described(store: &dyn Store) -> String {
         for item in &state.items {
             text += &format!("  {}\n", describe_item(item));
         }
+        for said in store.conversation(&session.id, ALL).await.unwrap() {
+            text += &format!("  said {}\n", serde_json::json!(said));
+        }
         for message in &state.inbox {
             text += &format!("  {}\n", describe_message(message));
         }
+    }
+    for (id, agent) in store.agents().await.unwrap() {
+        text += &format!("\nagent {} changed {} {}\n", quoted(id.as_str()), offset(agent.changed_at), agent.body);
     }
     text += "\nhistory\n";
     let filter = HistoryFilter { after: Some(0), limit: ALL, ..HistoryFilter::default() };
@@ -170,9 +190,10 @@ fn describe_session(session: &Session) -> String {
     let (version, pending) = (session.version, session.pending_messages);
     let live = format!("{}+{}", session.live_timers, session.live_reminders);
     let client = session.client.as_deref().map(|client| format!(" client {}", quoted(client))).unwrap_or_default();
+    let agent = session.agent.as_ref().map(|agent| format!(" agent {}", quoted(agent.as_str()))).unwrap_or_default();
     let cwd = session.cwd.as_deref().map(|cwd| format!(" cwd {}", quoted(cwd))).unwrap_or_default();
     format!(
-        "session {name} version {version} {state} created {created} active {active} live {live} pending {pending}{client}{cwd}"
+        "session {name} version {version} {state} created {created} active {active} live {live} pending {pending}{client}{cwd}{agent}"
     )
 }
 
@@ -180,7 +201,39 @@ fn describe_item(item: &Item) -> String {
     match item {
         Item::Timer(timer) => describe_timer(item, timer),
         Item::Reminder(reminder) => describe_reminder(item, reminder),
+        Item::SessionTimer(timer) => describe_session_timer(item, timer),
+        Item::Call(call) => describe_call(item, call),
+        Item::Thread(thread) => describe_thread(item, thread),
     }
+}
+
+fn describe_thread(item: &Item, thread: &Thread) -> String {
+    let (kind, id, status) = (item.kind().as_str(), &thread.id, item.status());
+    let (created, updated) = (offset(thread.created_at), offset(thread.updated_at));
+    let (stop, asides, alias) = (&thread.stop_message, &thread.asides, &thread.alias);
+    let stop = serde_json::json!([stop, thread.directed_by, asides, alias]);
+    format!("{kind} {id} {status} created {created} updated {updated} {stop}")
+}
+
+fn describe_session_timer(item: &Item, timer: &SessionTimer) -> String {
+    let (kind, id, status, agent) = (item.kind().as_str(), &timer.id, item.status(), quoted(timer.agent.as_str()));
+    let times = format!(
+        "created {} due {} ended {} last {}",
+        offset(timer.created_at),
+        timer.due().map_or("-".into(), offset),
+        timer.ended_at().map_or("-".into(), offset),
+        timer.last_triggered_at.map_or("-".into(), offset),
+    );
+    let (count, used, spec) = (timer.trigger_count, timer.used, serde_json::json!(timer.spec));
+    let suspended = timer.is_suspended();
+    format!("{kind} {id} {status} of {agent} {times} count {count} used {used} suspended {suspended} spec {spec}")
+}
+
+fn describe_call(item: &Item, call: &ToolCall) -> String {
+    let (kind, id, status, agent) = (item.kind().as_str(), &call.id, item.status(), quoted(call.agent.as_str()));
+    let (due, ended) = (call.due().map_or("-".into(), offset), call.ended_at().map_or("-".into(), offset));
+    let (attempts, what, last) = (call.attempts, serde_json::json!(call.what), serde_json::json!(call.last));
+    format!("{kind} {id} {status} of {agent} due {due} ended {ended} attempts {attempts} {what} last {last}")
 }
 
 fn describe_reminder(item: &Item, reminder: &Reminder) -> String {

@@ -1,29 +1,37 @@
 //! Where everything is decided, once. Pure: the same state, call and instant always give the same decision. Here is what
 //! is common to all; what each kind of thing does is in the file named after it.
 
+mod calls;
 mod inbox;
 mod reminders;
+mod session_timers;
 mod tasks;
 mod threads;
 mod timers;
 
 use crate::{
     batch::{Batch, ItemWrite, MessageWrite, Tally, tally},
+    call::ToolCall,
     command::{Call, Command, State},
     history::{HistoryEntry, SubjectKind},
-    id::{ItemId, LeaseId, SessionId},
+    id::{AgentId, ItemId, LeaseId, SessionId},
     item::Item,
     limits::Limits,
     message::Message,
     reject::Reject,
     reminder::Reminder,
     session::{Session, SessionState},
+    session_timer::SessionTimer,
     task::Task,
     time::{Millis, Timestamp},
     timer::Timer,
+    utterance::Utterance,
 };
 use serde_json::{Map, Value, json};
-use std::collections::{HashMap, HashSet};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+};
 
 /// What to write (if anything) and what to answer. A refusal writes nothing.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,11 +61,15 @@ pub enum Reply {
     Settled(usize),
     Collected,
     Recorded,
-    /// How many timers were stopped and reminders cancelled.
-    Closed {
-        stopped: usize,
-        cancelled: usize,
+    /// How many timers were stopped, reminders and session timers cancelled.
+    Closed(Closed),
+    /// The session's timers as they are now, and whether this made them.
+    Turn {
+        agent: AgentId,
+        timers: Vec<SessionTimer>,
+        began: bool,
     },
+    Call(ToolCall),
     Scheduled(Vec<Scheduled>),
     Reminder(Reminder),
     Reminders(Vec<Reminder>),
@@ -67,6 +79,13 @@ pub enum Reply {
     Cleared(usize),
     /// What an agent that stopped is told.
     StopMessage(Option<String>),
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Closed {
+    pub stopped: usize,
+    pub cancelled: usize,
+    pub session_timers: usize,
 }
 
 /// One reminder of a `schedule` call.
@@ -82,6 +101,8 @@ pub struct Scheduled {
 pub struct Fired {
     pub id: ItemId,
     pub due: Timestamp,
+    /// Of a session timer: whose.
+    pub agent: Option<AgentId>,
 }
 
 pub fn decide(
@@ -91,11 +112,15 @@ pub fn decide(
     now: Timestamp,
     limits: &Limits,
 ) -> Result<Decision, Reject> {
-    // Settling a lease is about what was told, or was not: time must not take that away first.
-    if !matches!(
+    // Settling a lease or a call is about what was done, or was not: time must not take that away first.
+    let settles = matches!(
         call.command,
-        Command::Fire { .. } | Command::ExtendLease { .. } | Command::CommitLease { .. } | Command::ReleaseLease { .. }
-    ) {
+        Command::ExtendLease { .. }
+            | Command::CommitLease { .. }
+            | Command::ReleaseLease { .. }
+            | Command::CallEnded { .. }
+    );
+    if !settles && !matches!(call.command, Command::Fire { .. }) {
         let overdue = state.overdue(now);
         if !overdue.is_empty() {
             return Err(Reject::Overdue(overdue));
@@ -150,7 +175,13 @@ pub fn decide(
         Command::RenameAnswer { thread, shown, upstream } => draft.rename_answer(thread, shown, upstream),
         Command::CommitLease { lease, channel } => draft.commit_lease(lease, channel)?,
         Command::ReleaseLease { lease } => draft.release_lease(lease)?,
-        Command::Close { note } => draft.close(note)?,
+        Command::Close { note } => draft.close_asked(note.as_deref())?,
+        Command::Message { agent, timers, turn, said } => {
+            draft.message(agent, timers.as_deref(), turn.as_ref(), said)?
+        }
+        Command::Response { turn, said, notify } => draft.response(turn.as_ref(), said, notify)?,
+        Command::CallEnded { id, attempt, report } => draft.call_ended(id, *attempt, report)?,
+        Command::ReplayCall { id } => draft.replay_call(id)?,
         Command::Record { event, data } => draft.record(event, data),
     };
     let riding = call.ride.as_ref().map(|ride| draft.take_along(ride)).unwrap_or_default();
@@ -165,6 +196,7 @@ struct Draft<'a> {
     session: Session,
     items: Vec<ItemWrite>,
     messages: Vec<MessageWrite>,
+    said: Vec<Utterance>,
     history: Vec<HistoryEntry>,
     tallies: Vec<Tally>,
 }
@@ -178,6 +210,7 @@ impl<'a> Draft<'a> {
             session: state.session_or_new(id, now),
             items: Vec::new(),
             messages: Vec::new(),
+            said: Vec::new(),
             history: Vec::new(),
             tallies: Vec::new(),
         }
@@ -185,7 +218,8 @@ impl<'a> Draft<'a> {
 
     /// A session nothing was written for stays as it is, or stays unmade.
     fn finish(mut self) -> Option<Batch> {
-        if self.items.is_empty() && self.messages.is_empty() && self.history.is_empty() && self.tallies.is_empty() {
+        let written = !(self.items.is_empty() && self.messages.is_empty() && self.said.is_empty());
+        if !written && self.history.is_empty() && self.tallies.is_empty() {
             return None;
         }
         self.session.version += 1;
@@ -195,6 +229,7 @@ impl<'a> Draft<'a> {
             session: self.session,
             items: self.items,
             messages: self.messages,
+            said: self.said,
             history: self.history,
             tallies: self.tallies,
         })
@@ -203,17 +238,28 @@ impl<'a> Draft<'a> {
     fn fire(&mut self, ids: &[ItemId], standing: &HashMap<ItemId, LeaseId>) -> Reply {
         let mut fired = Vec::new();
         let wanted: HashSet<&ItemId> = ids.iter().collect();
-        for item in self.state.items.iter().filter(|item| wanted.contains(item.id())) {
+        // In the order in which it became due, and whatever ends the session last: it ends the others with it.
+        let mut due: Vec<&Item> = self.state.items.iter().filter(|item| wanted.contains(item.id())).collect();
+        if due.iter().any(|item| item.ends_session()) {
+            due.sort_by_key(|item| (item.due().is_none(), item.due(), item.ends_session()));
+        }
+        for item in due {
             match item {
                 Item::Timer(timer) => self.fire_timer(timer, standing, &mut fired),
                 Item::Reminder(reminder) => self.fire_reminder(reminder, &mut fired),
                 Item::Thread(_) => {}
+                Item::Call(call) => self.fire_call(call, &mut fired),
+                Item::SessionTimer(timer) => {
+                    if self.fire_session_timer(timer, &mut fired) {
+                        break;
+                    }
+                }
             }
         }
         Reply::Fired(fired)
     }
 
-    fn close(&mut self, note: &Option<String>) -> Result<Reply, Reject> {
+    fn close_asked(&mut self, note: Option<&str>) -> Result<Reply, Reject> {
         if self.state.session.is_none() {
             return Err(Reject::UnknownSession(self.session.id.to_string()));
         }
@@ -221,30 +267,57 @@ impl<'a> Draft<'a> {
             Some(note) => format!("session closed: {note}"),
             None => "session closed".to_owned(),
         };
-        let (mut stopped, mut cancelled) = (0, 0);
-        for item in &self.state.items {
+        self.close(&why).map(Reply::Closed)
+    }
+
+    /// Ends everything that lives in the session, and the session. Calls that this very decision makes go on.
+    fn close(&mut self, why: &str) -> Result<Closed, Reject> {
+        let mut closed = Closed::default();
+        let live: Vec<Item> = self.state.items.iter().map(|item| self.current(item).clone()).collect();
+        for item in live.into_iter().filter(|item| item.ended_at().is_none()) {
             match item {
-                Item::Timer(timer) if timer.is_live() => {
-                    let (note, now) = (Some(why.clone()), self.now);
+                Item::Timer(timer) => {
+                    let (note, now) = (Some(why.to_owned()), self.now);
                     self.act(&timer.id, "timer.stopped", &note, |timer| timer.stop(note.clone(), now))?;
-                    stopped += 1;
+                    closed.stopped += 1;
                 }
-                Item::Reminder(reminder) if reminder.is_live() => {
-                    self.cancel_reminder(reminder.clone(), Some(&why))?;
-                    cancelled += 1;
+                Item::Reminder(reminder) => {
+                    self.cancel_reminder(reminder, Some(why))?;
+                    closed.cancelled += 1;
                 }
-                Item::Thread(thread) => self.close_thread(thread),
-                Item::Timer(_) | Item::Reminder(_) => {}
+                Item::Thread(thread) => self.close_thread(&thread),
+                Item::SessionTimer(timer) => {
+                    self.cancel_session_timer(timer);
+                    closed.session_timers += 1;
+                }
+                Item::Call(call) => self.cancel_call(call),
             }
         }
         if self.session.state == SessionState::Open {
             self.session.state = SessionState::Closed;
-            let data =
-                Map::from_iter([("stopped".to_owned(), json!(stopped)), ("cancelled".to_owned(), json!(cancelled))]);
+            let mut data = Map::from_iter([
+                ("stopped".to_owned(), json!(closed.stopped)),
+                ("cancelled".to_owned(), json!(closed.cancelled)),
+            ]);
+            if let Some(agent) = self.session.agent.clone() {
+                data.insert("agent".to_owned(), json!(agent));
+                data.insert("session_timers".to_owned(), json!(closed.session_timers));
+                data.insert("reason".to_owned(), json!(why));
+            }
             let id = self.session.id.clone();
             self.note(SubjectKind::Session, id.as_str(), "session.closed", data);
         }
-        Ok(Reply::Closed { stopped, cancelled })
+        Ok(closed)
+    }
+
+    /// An item as this decision has left it so far.
+    fn current<'b>(&'b self, item: &'b Item) -> &'b Item {
+        let written = self.items.iter().rev().map(ItemWrite::item).find(|written| written.id() == item.id());
+        written.unwrap_or(item)
+    }
+
+    fn item(&self, id: &ItemId) -> Option<&Item> {
+        self.state.items.iter().find(|item| item.id() == id).map(|item| self.current(item))
     }
 
     fn record(&mut self, event: &'static str, data: &Value) -> Reply {
@@ -279,9 +352,9 @@ impl<'a> Draft<'a> {
         });
     }
 
-    fn count(&mut self, name: &'static str, by: i64) {
+    fn count(&mut self, name: impl Into<Cow<'static, str>>, by: i64) {
         if by != 0 {
-            self.tallies.push(Tally { name, by });
+            self.tallies.push(Tally { name: name.into(), by });
         }
     }
 }

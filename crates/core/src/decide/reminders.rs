@@ -4,7 +4,7 @@
 
 use super::{Draft, Fired, Reply, Scheduled};
 use crate::{
-    batch::{ItemWrite, RequestKey, tally},
+    batch::{ItemWrite, MessageWrite, RequestKey, tally},
     history::SubjectKind,
     id::ItemId,
     item::Item,
@@ -122,7 +122,7 @@ impl Draft<'_> {
         if steps.is_empty() {
             return;
         }
-        fired.extend(steps.into_iter().map(|due| Fired { id: reminder.id.clone(), due }));
+        fired.extend(steps.into_iter().map(|due| Fired { id: reminder.id.clone(), due, agent: None }));
         self.write_reminder(before, reminder);
     }
 
@@ -199,7 +199,7 @@ impl Draft<'_> {
     }
 
     pub(super) fn reminder(&self, id: &ItemId) -> Result<Reminder, Reject> {
-        let found = self.state.items.iter().filter_map(Item::as_reminder).find(|reminder| reminder.id == *id);
+        let found = self.item(id).and_then(Item::as_reminder);
         found.cloned().ok_or_else(|| Reject::UnknownReminder { id: id.clone(), live: Vec::new() })
     }
 
@@ -209,10 +209,13 @@ impl Draft<'_> {
         }
     }
 
-    /// The reminder's message that this decision has not touched yet.
+    /// The reminder's message, as this decision has left it so far.
     fn message_of(&self, id: &ItemId) -> Option<&Message> {
-        let written = |message: &Message| self.messages.iter().any(|write| write.message().id == message.id);
-        self.state.inbox.iter().find(|message| message.source == *id && !written(message))
+        match self.messages.iter().rev().find(|write| write.message().source == *id) {
+            Some(MessageWrite::Insert(message) | MessageWrite::Update(message)) => Some(message),
+            Some(MessageWrite::Withdraw(_)) => None,
+            None => self.state.inbox.iter().find(|message| message.source == *id),
+        }
     }
 
     fn write_reminder(&mut self, before: Status, reminder: Reminder) {

@@ -159,11 +159,11 @@ impl Draft<'_> {
                         ("status".to_owned(), json!(status)),
                     ]);
                     self.note(SubjectKind::Timer, &timer.id, "timer.resumed", data);
-                    fired.push(Fired { id: timer.id.clone(), due: at });
+                    fired.push(Fired { id: timer.id.clone(), due: at, agent: None });
                 }
                 Settled::TimeUp { due } => {
                     completed = Some(due);
-                    fired.push(Fired { id: timer.id.clone(), due });
+                    fired.push(Fired { id: timer.id.clone(), due, agent: None });
                 }
             }
         }
@@ -191,7 +191,7 @@ impl Draft<'_> {
     }
 
     pub(super) fn timer(&self, id: &ItemId) -> Result<Timer, Reject> {
-        let found = self.state.items.iter().filter_map(Item::as_timer).find(|timer| timer.id == *id);
+        let found = self.item(id).and_then(Item::as_timer);
         found.cloned().ok_or_else(|| Reject::UnknownTimer { id: id.clone(), live: Vec::new() })
     }
 

@@ -5,14 +5,17 @@
 #![allow(dead_code)] // each test binary uses its own part of it
 
 use reveille_core::{
-    Batch, Call, Command, Decision, Fired, HistoryEntry, Item, ItemId, ItemWrite, LeaseId, Limits, Message,
+    AgentId, Batch, Call, Command, Decision, Fired, HistoryEntry, Item, ItemId, ItemWrite, LeaseId, Limits, Message,
     MessageKind, MessageWrite, Millis, Needs, Purpose, Reject, Reminder, Reply, RequestKey, Scheduled, Session,
-    SessionId, State, Status, Task, TaskId, Timer, Timestamp,
+    SessionId, SessionTimer, State, Status, Task, TaskId, Timer, Timestamp, ToolCall, Utterance,
     batch::tally,
+    call::{self, Report},
     command::{Ride, Select},
     decide,
     id::readable,
     reminder::{self, Ask, Content, Due},
+    session::SessionState,
+    session_timer::{self, Spec},
     task,
     timer::Continuation,
 };
@@ -29,15 +32,20 @@ pub struct Ledger {
     /// In the order they were made, as are the messages.
     pub timers: Vec<Timer>,
     pub reminders: Vec<Reminder>,
+    pub session_timers: Vec<SessionTimer>,
+    pub calls: Vec<ToolCall>,
+    pub said: Vec<Utterance>,
     pub messages: Vec<Message>,
     pub keys: Vec<(ItemId, RequestKey)>,
     pub history: Vec<HistoryEntry>,
-    pub tallies: BTreeMap<&'static str, i64>,
+    pub tallies: BTreeMap<String, i64>,
     pub fired: Vec<Fired>,
     /// The calls that stand by, and the lease each would get.
     pub standing: HashMap<ItemId, LeaseId>,
     made: u32,
 }
+
+pub const AGENT: &str = "acme:客服";
 
 pub fn secs(seconds: u64) -> Millis {
     Millis::from_secs(seconds)
@@ -55,6 +63,25 @@ pub fn mission(mission: &str) -> Purpose {
     Purpose::Mission(mission.into())
 }
 
+/// Writes one item; what ended is not touched again.
+fn put<T: Clone + std::fmt::Debug>(
+    kept: &mut Vec<T>,
+    write: &ItemWrite,
+    item: &T,
+    same: impl Fn(&T) -> bool,
+    ended: impl Fn(&T) -> bool,
+) {
+    let found = kept.iter_mut().find(|stored| same(stored));
+    match (write, found) {
+        (ItemWrite::Insert { .. }, None) => kept.push(item.clone()),
+        (ItemWrite::Update(_), Some(stored)) => {
+            assert!(!ended(stored), "what has ended was touched: {stored:?}");
+            *stored = item.clone();
+        }
+        (write, found) => panic!("{write:?} does not fit what is stored: {found:?}"),
+    }
+}
+
 impl Ledger {
     pub fn new() -> Self {
         Self::with(Limits::default())
@@ -68,6 +95,9 @@ impl Ledger {
             session: None,
             timers: Vec::new(),
             reminders: Vec::new(),
+            session_timers: Vec::new(),
+            calls: Vec::new(),
+            said: Vec::new(),
             messages: Vec::new(),
             keys: Vec::new(),
             history: Vec::new(),
@@ -143,9 +173,45 @@ impl Ledger {
 
     pub fn close(&mut self, note: Option<&str>) -> Result<usize, Reject> {
         match self.ask(Command::Close { note: note.map(Into::into) })?.reply {
-            Reply::Closed { stopped, .. } => Ok(stopped),
+            Reply::Closed(closed) => Ok(closed.stopped),
             other => panic!("closing was answered with {other:?}"),
         }
+    }
+
+    // What happens in an agent's session.
+
+    /// The user says something; `specs` are the agent's timers as they are configured now.
+    pub fn message(&mut self, specs: &[Spec], turn: Option<&str>) -> Result<Vec<SessionTimer>, Reject> {
+        let timers = specs.iter().map(|spec| {
+            self.made += 1;
+            (ItemId::new(readable("st", self.now, self.made)), spec.clone())
+        });
+        let (timers, turn) = (Some(timers.collect()), turn.map(Into::into));
+        let command = Command::Message { agent: AgentId::new(AGENT), timers, turn, said: Vec::new() };
+        self.about_turn(command)
+    }
+
+    pub fn response(&mut self, turn: Option<&str>) -> Result<Vec<SessionTimer>, Reject> {
+        self.about_turn(Command::Response { turn: turn.map(Into::into), said: Vec::new(), notify: Vec::new() })
+    }
+
+    fn about_turn(&mut self, command: Command) -> Result<Vec<SessionTimer>, Reject> {
+        match self.ask(command)?.reply {
+            Reply::Turn { timers, .. } => Ok(timers),
+            other => panic!("a turn was answered with {other:?}"),
+        }
+    }
+
+    pub fn call_ended(&mut self, id: &ItemId, attempt: u32, report: Report) -> Result<ToolCall, Reject> {
+        match self.ask(Command::CallEnded { id: id.clone(), attempt, report })?.reply {
+            Reply::Call(call) => Ok(call),
+            other => panic!("the end of a call was answered with {other:?}"),
+        }
+    }
+
+    /// The last made of this name.
+    pub fn session_timer(&self, name: &str) -> &SessionTimer {
+        self.session_timers.iter().rev().find(|timer| timer.spec.timer_id == name).expect("the timer is stored")
     }
 
     // What clients that go away ask for.
@@ -229,8 +295,7 @@ impl Ledger {
     }
 
     pub fn fire_all(&mut self) -> Vec<Fired> {
-        let timers = self.timers.iter().map(|timer| timer.id.clone());
-        let ids: Vec<ItemId> = timers.chain(self.reminders.iter().map(|reminder| reminder.id.clone())).collect();
+        let ids: Vec<ItemId> = self.items().map(|item| item.id().clone()).collect();
         self.fire(&ids)
     }
 
@@ -310,7 +375,7 @@ impl Ledger {
     /// What fired was due, and nothing fires unseen.
     fn heed(&mut self, decision: &Decision) {
         let Reply::Fired(fired) = &decision.reply else { return };
-        for Fired { id, due } in fired {
+        for Fired { id, due, .. } in fired {
             assert!(*due <= self.now, "{id} fired {} ms early", due.since(self.now).get());
         }
         assert_eq!(fired.is_empty(), decision.batch.is_none(), "a firing is written, and a stale one is not");
@@ -323,11 +388,13 @@ impl Ledger {
         let settled = |id: &ItemId, lease: &LeaseId| {
             self.messages.iter().any(|message| message.source == *id && message.settles_source(lease))
         };
+        let ends = |ids: &[ItemId]| self.items().any(|item| ids.contains(item.id()) && item.ends_session());
         let items: Vec<Item> = self
             .items()
             .filter(|item| match &needs.items {
                 Select::None => false,
                 Select::Ids(ids) => ids.contains(item.id()),
+                Select::Fired(ids) => ids.contains(item.id()) || (ends(ids) && item.ended_at().is_none()),
                 Select::Live => item.ended_at().is_none(),
                 Select::LiveOf(kind) => item.ended_at().is_none() && item.kind() == *kind,
                 Select::Recent => true,
@@ -345,7 +412,9 @@ impl Ledger {
 
     fn items(&self) -> impl Iterator<Item = Item> + '_ {
         let reminders = self.reminders.iter().cloned().map(Item::Reminder);
-        self.timers.iter().cloned().map(Item::Timer).chain(reminders)
+        let session_timers = self.session_timers.iter().cloned().map(Item::SessionTimer);
+        let calls = self.calls.iter().cloned().map(Item::Call);
+        self.timers.iter().cloned().map(Item::Timer).chain(reminders).chain(session_timers).chain(calls)
     }
 
     pub fn timer(&self, id: &ItemId) -> &Timer {
@@ -373,12 +442,13 @@ impl Ledger {
         for write in &batch.messages {
             self.write_message(write);
         }
+        self.said.extend(batch.said.iter().cloned());
         for entry in &batch.history {
             assert_eq!(entry.at, self.now, "{entry:?}");
             self.history.push(entry.clone());
         }
         for count in &batch.tallies {
-            *self.tallies.entry(count.name).or_default() += count.by;
+            *self.tallies.entry(count.name.to_string()).or_default() += count.by;
         }
         self.check();
     }
@@ -392,6 +462,18 @@ impl Ledger {
             Item::Timer(timer) => self.write_timer(write, timer),
             Item::Reminder(reminder) => self.write_reminder(write, reminder),
             Item::Thread(_) => {}
+            Item::SessionTimer(timer) => {
+                let ended = |stored: &SessionTimer| stored.ended_at().is_some();
+                put(&mut self.session_timers, write, timer, |stored| stored.id == timer.id, ended);
+            }
+            // One that failed may be made again.
+            Item::Call(call) => put(
+                &mut self.calls,
+                write,
+                call,
+                |stored| stored.id == call.id,
+                |stored| matches!(stored.status(), call::Status::Done | call::Status::Cancelled),
+            ),
         }
     }
 
@@ -474,6 +556,7 @@ impl Ledger {
             assert_eq!(self.count(tally::timers(status)), count, "tally of {}", status.as_str());
         }
         self.check_reminders();
+        self.check_session_timers();
         assert_eq!(self.count(tally::TIMERS_CREATED), self.timers.len() as i64);
         let withdrawn = self.count(tally::MESSAGES_WITHDRAWN);
         assert_eq!(self.count(tally::MESSAGES_CREATED), self.messages.len() as i64 + withdrawn);
@@ -486,6 +569,45 @@ impl Ledger {
         assert!(live <= self.limits.live_timers_max as usize, "more live timers than allowed");
         let pending = self.messages.iter().filter(|message| message.delivered.is_none()).count();
         assert_eq!(session.pending_messages as usize, pending, "the session's count of undelivered messages");
+    }
+
+    /// What was fired was written, once; counters are true, for all and for the agent.
+    fn check_session_timers(&self) {
+        use session_timer::Action;
+        let mut fired = 0;
+        for timer in &self.session_timers {
+            let of = |id: &str, prefix: &str| id.starts_with(&format!("{prefix}_{}.", timer.id));
+            let said = self.said.iter().filter(|said| of(&said.id, "said")).count();
+            let calls = self.calls.iter().filter(|call| of(call.id.as_str(), "call")).count();
+            let count = timer.trigger_count as usize;
+            let expected = match timer.spec.action {
+                Action::Say { .. } => (count, 0),
+                Action::Call { .. } => (0, count),
+                Action::Close => (0, 0),
+            };
+            assert_eq!((said, calls), expected, "{timer:?}");
+            let max = timer.spec.max_triggers;
+            assert!(max == 0 || timer.used <= max, "fired too often: {timer:?}");
+            fired += count as i64;
+        }
+        let agent = AgentId::new(AGENT);
+        let counted = |name: &str, count: i64| {
+            assert_eq!((self.count(name), self.count(&tally::of_agent(name, &agent))), (count, count), "{name}");
+        };
+        for status in session_timer::Status::ALL {
+            let count = self.session_timers.iter().filter(|timer| timer.status() == status).count();
+            counted(tally::session_timers(status), count as i64);
+        }
+        for status in call::Status::ALL {
+            let count = self.calls.iter().filter(|call| call.status() == status).count();
+            counted(tally::calls(status), count as i64);
+        }
+        counted(tally::SESSION_TIMERS_CREATED, self.session_timers.len() as i64);
+        counted(tally::SESSION_TIMERS_FIRED, fired);
+        counted(tally::CALLS_CREATED, self.calls.len() as i64);
+        if self.session.as_ref().is_some_and(|session| session.state == SessionState::Closed) {
+            assert!(self.session_timers.iter().all(|timer| !timer.is_live()), "alive in a closed session");
+        }
     }
 
     /// A reminder and its message never part.

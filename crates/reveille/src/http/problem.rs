@@ -38,6 +38,8 @@ fn status(reject: &Reject) -> StatusCode {
         Reject::UnknownTimer { .. }
         | Reject::UnknownReminder { .. }
         | Reject::UnknownTask { .. }
+        | Reject::UnknownAgent { .. }
+        | Reject::UnknownCall { .. }
         | Reject::UnknownSession(_) => StatusCode::NOT_FOUND,
         Reject::TimerEnded { .. }
         | Reject::NotPaused { .. }
@@ -47,6 +49,8 @@ fn status(reject: &Reject) -> StatusCode {
         | Reject::TooManyReminders { .. }
         | Reject::TaskEnded { .. }
         | Reject::TooManyTasks { .. }
+        | Reject::OtherAgent { .. }
+        | Reject::CallNotFailed { .. }
         | Reject::UnknownLease { .. } => StatusCode::CONFLICT,
         Reject::RequestKeyReused { .. } => StatusCode::UNPROCESSABLE_ENTITY,
         Reject::ReasonAndMission
@@ -62,6 +66,7 @@ fn status(reject: &Reject) -> StatusCode {
         | Reject::InvalidDueAt { .. }
         | Reject::DueTooOld { .. }
         | Reject::DueTooFar { .. }
+        | Reject::InvalidAgent(_)
         | Reject::InvalidSession(_) => StatusCode::BAD_REQUEST,
         Reject::Overdue(_) => StatusCode::SERVICE_UNAVAILABLE,
     }

@@ -84,10 +84,12 @@ pub struct Closed {
     pub stopped: usize,
     /// Pending reminders that were cancelled.
     pub cancelled: usize,
+    /// Session timers that were cancelled.
+    pub session_timers: usize,
 }
 
-/// Close a session: its live timers are stopped, calls that stand by are released, its reminders are cancelled. A new
-/// timer or reminder opens it again.
+/// Close a session: its live timers are stopped, calls that stand by are released, its reminders and session timers are
+/// cancelled. A new timer, reminder or message opens it again.
 #[utoipa::path(delete, path = "/api/sessions/{session}", tag = "sessions", params(("session" = String, Path)), responses(
     (status = 200, body = Closed),
     (status = 404, body = Problem, content_type = "application/problem+json"),
@@ -96,7 +98,12 @@ pub async fn close(State(app): State<App>, Segments(name): Segments<String>) -> 
     let id = session(&name)?;
     let done = app.engine.execute(&id, Call::new(Command::Close { note: None })).await;
     match done.map_err(|error| ApiError::of(error, app.engine.now()))?.reply {
-        Reply::Closed { stopped, cancelled } => Ok(Json(Closed { session: name, stopped, cancelled })),
+        Reply::Closed(closed) => Ok(Json(Closed {
+            session: name,
+            stopped: closed.stopped,
+            cancelled: closed.cancelled,
+            session_timers: closed.session_timers,
+        })),
         _ => unreachable!("closing answers with what it closed"),
     }
 }

@@ -11,10 +11,10 @@ use reveille::{
     http::{self, App, guard::Guard},
     mcp::StandbyLimits,
 };
-use reveille_core::{Batch, ItemId, Needs, Session, SessionId, Timestamp, command::State};
+use reveille_core::{AgentId, Batch, ItemId, Needs, Session, SessionId, Timestamp, Utterance, command::State};
 use reveille_store::{
     CommitError, Committed, Feed, Found, HistoryFilter, ItemFilter, Recorded, SessionFilter, SqliteStore, Store,
-    StoreError,
+    StoreError, StoredAgent,
 };
 use serde_json::{Value, json};
 use std::{
@@ -78,6 +78,18 @@ impl Store for Disk {
     }
     async fn history(&self, filter: HistoryFilter) -> Result<Vec<Recorded>, StoreError> {
         self.inner.history(filter).await
+    }
+    async fn conversation(&self, session: &SessionId, limit: usize) -> Result<Vec<Utterance>, StoreError> {
+        self.inner.conversation(session, limit).await
+    }
+    async fn set_agent(&self, id: &AgentId, agent: Option<StoredAgent>) -> Result<bool, StoreError> {
+        self.inner.set_agent(id, agent).await
+    }
+    async fn agent(&self, id: &AgentId) -> Result<Option<StoredAgent>, StoreError> {
+        self.inner.agent(id).await
+    }
+    async fn agents(&self) -> Result<Vec<(AgentId, StoredAgent)>, StoreError> {
+        self.inner.agents().await
     }
     async fn tallies(&self) -> Result<BTreeMap<String, i64>, StoreError> {
         self.inner.tallies().await

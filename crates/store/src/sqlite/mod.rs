@@ -10,11 +10,11 @@ mod writer;
 
 use crate::{
     CommitError, Committed, Feed, Found, HistoryFilter, ItemFilter, Recorded, SessionFilter, Store, StoreError,
-    feed::Listeners,
+    StoredAgent, feed::Listeners,
 };
 use async_trait::async_trait;
 use lane::Lane;
-use reveille_core::{Batch, ItemId, Needs, Session, SessionId, Timestamp, command::State};
+use reveille_core::{AgentId, Batch, ItemId, Needs, Session, SessionId, Timestamp, Utterance, command::State};
 use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig, hooks::Wal};
 use std::{
     collections::BTreeMap,
@@ -137,6 +137,28 @@ impl Store for SqliteStore {
     async fn history(&self, filter: HistoryFilter) -> Result<Vec<Recorded>, StoreError> {
         let server = self.server;
         self.slow.read(move |connection| read::history(connection, server, &filter)).await
+    }
+
+    async fn conversation(&self, session: &SessionId, limit: usize) -> Result<Vec<Utterance>, StoreError> {
+        let (server, session) = (self.server, session.clone());
+        self.quick.read(move |connection| read::conversation(connection, server, &session, limit)).await
+    }
+
+    async fn set_agent(&self, id: &AgentId, agent: Option<StoredAgent>) -> Result<bool, StoreError> {
+        let (answer, result) = oneshot::channel();
+        let job = Job::Agent { id: id.clone(), agent, answer };
+        self.jobs.send(job).map_err(|_| StoreError::Closed)?;
+        result.await.map_err(|_| StoreError::Closed)?
+    }
+
+    async fn agent(&self, id: &AgentId) -> Result<Option<StoredAgent>, StoreError> {
+        let (server, id) = (self.server, id.clone());
+        self.quick.read(move |connection| read::agent(connection, server, &id)).await
+    }
+
+    async fn agents(&self) -> Result<Vec<(AgentId, StoredAgent)>, StoreError> {
+        let server = self.server;
+        self.slow.read(move |connection| read::agents(connection, server)).await
     }
 
     async fn tallies(&self) -> Result<BTreeMap<String, i64>, StoreError> {

@@ -8,12 +8,16 @@ pub struct Expired {
     items: Vec<i64>,
     messages: Vec<i64>,
     history: Vec<i64>,
+    conversation: Vec<i64>,
     sessions: Vec<i64>,
+    /// What has happened since stays.
+    before: i64,
 }
 
 impl Expired {
     pub fn len(&self) -> usize {
-        self.items.len() + self.messages.len() + self.history.len() + self.sessions.len()
+        let rows = [&self.items, &self.messages, &self.history, &self.conversation, &self.sessions];
+        rows.iter().map(|rows| rows.len()).sum()
     }
 }
 
@@ -35,9 +39,15 @@ pub fn find(connection: &Connection, server: i64, before: i64, limit: usize) -> 
             "SELECT seq FROM (SELECT seq, at FROM history WHERE server = ?1 ORDER BY seq LIMIT ?3)
              WHERE at < ?2 AND seq < (SELECT max(seq) FROM history WHERE server = ?1)",
         )?,
+        conversation: find(
+            "SELECT seq FROM conversation c WHERE server = ?1 AND at < ?2
+             AND EXISTS (SELECT 1 FROM sessions s WHERE s.num = c.session AND s.active_at < ?2) ORDER BY seq LIMIT ?3",
+        )?,
+        before,
         sessions: find(
             "SELECT num FROM sessions s WHERE server = ?1 AND active_at < ?2
              AND NOT EXISTS (SELECT 1 FROM items WHERE session = s.num)
+             AND NOT EXISTS (SELECT 1 FROM conversation WHERE session = s.num)
              AND NOT EXISTS (SELECT 1 FROM messages WHERE session = s.num AND delivered_at IS NULL)
              AND last_history < coalesce((SELECT min(seq) FROM history WHERE server = ?1), 0) LIMIT ?3",
         )?,
@@ -58,7 +68,16 @@ pub fn remove(connection: &Connection, expired: &Expired) -> Result<usize> {
         )?
         + remove("DELETE FROM history WHERE seq = ?1", &expired.history)?
         + remove(
+            &format!(
+                "DELETE FROM conversation WHERE seq = ?1 AND EXISTS
+                 (SELECT 1 FROM sessions WHERE num = conversation.session AND active_at < {})",
+                expired.before
+            ),
+            &expired.conversation,
+        )?
+        + remove(
             "DELETE FROM sessions WHERE num = ?1 AND NOT EXISTS (SELECT 1 FROM items WHERE session = ?1)
+             AND NOT EXISTS (SELECT 1 FROM conversation WHERE session = ?1)
              AND NOT EXISTS (SELECT 1 FROM messages WHERE session = ?1 AND delivered_at IS NULL)
              AND last_history < (SELECT min(seq) FROM history WHERE server = sessions.server)",
             &expired.sessions,

@@ -1,9 +1,9 @@
 //! SQL into rows of the domain. All of it runs on read-only connections.
 
-use crate::{Found, HistoryFilter, ItemFilter, Order, RECENT_ENDED_MAX, Recorded, SessionFilter};
+use crate::{Found, HistoryFilter, ItemFilter, Order, RECENT_ENDED_MAX, Recorded, SessionFilter, StoredAgent};
 use reveille_core::{
-    HistoryEntry, Item, ItemId, Kind, Lease, LeaseId, Message, MessageKind, Needs, RequestKey, Session, SessionId,
-    SubjectKind, Timestamp,
+    AgentId, HistoryEntry, Item, ItemId, Kind, Lease, LeaseId, Message, MessageKind, Needs, RequestKey, Session,
+    SessionId, SubjectKind, Timestamp, Utterance,
     command::{Select, State},
     message::Delivered,
     session::SessionState,
@@ -18,14 +18,11 @@ pub fn load(connection: &Connection, server: i64, id: &SessionId, needs: &Needs)
     let inbox = if needs.inbox { inbox(connection, num)? } else { Vec::new() };
     let items = match &needs.items {
         Select::None => Vec::new(),
-        Select::Ids(ids) => {
-            let mut found = Vec::with_capacity(ids.len());
-            for id in ids {
-                let item = item_by_id(connection, server, id)?;
-                found.extend(item.filter(|(owner, _)| *owner == num).map(|(_, item)| item));
-            }
-            found
-        }
+        Select::Ids(ids) => named(connection, server, num, ids)?,
+        Select::Fired(ids) => match named(connection, server, num, ids)? {
+            items if items.iter().any(Item::ends_session) => live(connection, num, None)?,
+            items => items,
+        },
         Select::Live => live(connection, num, None)?,
         Select::LiveOf(kind) => live(connection, num, Some(*kind))?,
         Select::Recent => recent(connection, num, None)?,
@@ -43,6 +40,15 @@ pub fn load(connection: &Connection, server: i64, id: &SessionId, needs: &Needs)
         None => None,
     };
     Ok(State { session: Some(session), items, inbox, keyed })
+}
+
+fn named(connection: &Connection, server: i64, num: i64, ids: &[ItemId]) -> Result<Vec<Item>> {
+    let mut found = Vec::with_capacity(ids.len());
+    for id in ids {
+        let item = item_by_id(connection, server, id)?;
+        found.extend(item.filter(|(owner, _)| *owner == num).map(|(_, item)| item));
+    }
+    Ok(found)
 }
 
 fn live(connection: &Connection, num: i64, kind: Option<Kind>) -> Result<Vec<Item>> {
@@ -81,6 +87,12 @@ pub fn load_items(connection: &Connection, server: i64, ids: &[ItemId]) -> Resul
             states[at].1.inbox = inbox(connection, num)?;
         }
         states[at].1.items.push(item);
+    }
+    for (num, at) in place {
+        let state = &mut states[at].1;
+        if state.items.iter().any(Item::ends_session) {
+            (state.items, state.inbox) = (live(connection, num, None)?, inbox(connection, num)?);
+        }
     }
     Ok(states)
 }
@@ -256,8 +268,40 @@ pub fn tallies(connection: &Connection, server: i64) -> Result<BTreeMap<String, 
         .collect()
 }
 
+pub fn conversation(connection: &Connection, server: i64, id: &SessionId, limit: usize) -> Result<Vec<Utterance>> {
+    let Some((num, _)) = session_named(connection, server, id)? else { return Ok(Vec::new()) };
+    let mut said: Vec<Utterance> = connection
+        .prepare_cached("SELECT body FROM conversation WHERE session = ?1 ORDER BY seq DESC LIMIT ?2")?
+        .query_map(params![num, limit as i64], |row| {
+            serde_json::from_str(row.get_ref(0)?.as_str()?).map_err(|error| unreadable(0, error))
+        })?
+        .collect::<Result<_>>()?;
+    said.reverse();
+    Ok(said)
+}
+
+pub fn agent(connection: &Connection, server: i64, id: &AgentId) -> Result<Option<StoredAgent>> {
+    connection
+        .prepare_cached("SELECT name, body, changed_at FROM agents WHERE server = ?1 AND name = ?2")?
+        .query_row(params![server, id.as_str()], agent_row)
+        .optional()
+        .map(|found| found.map(|(_, agent)| agent))
+}
+
+pub fn agents(connection: &Connection, server: i64) -> Result<Vec<(AgentId, StoredAgent)>> {
+    connection
+        .prepare_cached("SELECT name, body, changed_at FROM agents WHERE server = ?1 ORDER BY name")?
+        .query_map([server], agent_row)?
+        .collect()
+}
+
+fn agent_row(row: &Row<'_>) -> Result<(AgentId, StoredAgent)> {
+    let agent = StoredAgent { body: row.get(1)?, changed_at: Timestamp::from_millis(row.get(2)?) };
+    Ok((AgentId::new(row.get::<_, String>(0)?), agent))
+}
+
 const SESSION: &str = "name, version, state, sessions.created_at, active_at, live_timers, live_reminders, pending_messages, client, \
-     cwd";
+     cwd, agent";
 
 fn session_named(connection: &Connection, server: i64, id: &SessionId) -> Result<Option<(i64, Session)>> {
     connection
@@ -284,6 +328,7 @@ fn session_row(row: &Row<'_>) -> Result<Session> {
         pending_messages: row.get(8)?,
         client: row.get(9)?,
         cwd: row.get(10)?,
+        agent: row.get::<_, Option<String>>(11)?.map(AgentId::new),
     })
 }
 

@@ -1,6 +1,7 @@
 //! One batch into SQL. Statements only; nothing is decided here but "is the version still the expected one".
 
-use reveille_core::{Batch, Item, ItemWrite, Message, MessageWrite, SessionId};
+use crate::StoredAgent;
+use reveille_core::{AgentId, Batch, Item, ItemWrite, Message, MessageWrite, SessionId};
 use rusqlite::{Connection, OptionalExtension, Result, params};
 use std::collections::HashMap;
 
@@ -61,6 +62,12 @@ pub fn apply(
             MessageWrite::Withdraw(message) => withdraw_message(connection, place.num, message)?,
         }
     }
+    for said in &batch.said {
+        let body = serde_json::to_string(said).expect("what was said is representable as JSON");
+        connection
+            .prepare_cached("INSERT INTO conversation (server, session, at, body) VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![server, place.num, said.at.as_millis(), body])?;
+    }
     let mut prev = place.last_history;
     for (entry, seq) in batch.history.iter().zip(first_seq..) {
         let data = (!entry.data.is_null()).then(|| entry.data.to_string());
@@ -105,8 +112,8 @@ fn session(
             .prepare_cached(
                 "INSERT INTO sessions
                  (server, name, version, state, created_at, active_at, live_timers, live_reminders, pending_messages,
-                  last_history, client, cwd)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) ON CONFLICT DO NOTHING",
+                  last_history, client, cwd, agent)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) ON CONFLICT DO NOTHING",
             )?
             .execute(params![
                 server,
@@ -121,6 +128,7 @@ fn session(
                 last_history(0),
                 session.client,
                 session.cwd,
+                session.agent.as_ref().map(AgentId::as_str),
             ])?;
         if inserted == 0 {
             return Ok(None);
@@ -134,7 +142,7 @@ fn session(
         .prepare_cached(
             "UPDATE sessions
              SET version = ?3, state = ?4, active_at = ?5, live_timers = ?6, live_reminders = ?7, pending_messages = ?8,
-                 last_history = ?9, client = ?10, cwd = ?11
+                 last_history = ?9, client = ?10, cwd = ?11, agent = ?12
              WHERE num = ?1 AND version = ?2",
         )?
         .execute(params![
@@ -149,6 +157,7 @@ fn session(
             last_history(place.last_history),
             session.client,
             session.cwd,
+            session.agent.as_ref().map(AgentId::as_str),
         ])?;
     if updated == 0 {
         return Ok(None);
@@ -247,6 +256,19 @@ fn withdraw_message(connection: &Connection, session: i64, message: &Message) ->
         .prepare_cached("DELETE FROM messages WHERE session = ?1 AND delivered_at IS NULL AND id = ?2")?
         .execute(params![session, message.id.as_ref()])?;
     Ok(())
+}
+
+/// Whether there was one.
+pub fn set_agent(connection: &Connection, server: i64, id: &AgentId, agent: Option<&StoredAgent>) -> Result<bool> {
+    let removed = connection
+        .prepare_cached("DELETE FROM agents WHERE server = ?1 AND name = ?2")?
+        .execute(params![server, id.as_str()])?;
+    if let Some(agent) = agent {
+        connection
+            .prepare_cached("INSERT INTO agents (server, name, changed_at, body) VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![server, id.as_str(), agent.changed_at.as_millis(), agent.body])?;
+    }
+    Ok(removed > 0)
 }
 
 pub fn add_tally(connection: &Connection, server: i64, name: &str, by: i64) -> Result<()> {

@@ -7,8 +7,8 @@ use super::{
     purge::{self, Expired},
     write::{self, Applied, Places},
 };
-use crate::{CommitError, Committed, StoreError, feed::Listeners};
-use reveille_core::Batch;
+use crate::{CommitError, Committed, StoreError, StoredAgent, feed::Listeners};
+use reveille_core::{AgentId, Batch};
 use rusqlite::{Connection, ErrorCode};
 use std::{
     collections::HashMap,
@@ -34,6 +34,7 @@ pub type Answer = oneshot::Sender<Result<Arc<Committed>, CommitError>>;
 pub enum Job {
     Commit { batch: Box<Batch>, answer: Answer },
     Purge { expired: Expired, answer: oneshot::Sender<Result<usize, StoreError>> },
+    Agent { id: AgentId, agent: Option<StoredAgent>, answer: oneshot::Sender<Result<bool, StoreError>> },
     Close { done: oneshot::Sender<()> },
 }
 
@@ -71,6 +72,9 @@ impl Writer {
                     Job::Commit { batch, answer } => group.push((*batch, answer)),
                     Job::Purge { expired, answer } => {
                         let _ = answer.send(self.purge(&expired));
+                    }
+                    Job::Agent { id, agent, answer } => {
+                        let _ = answer.send(self.set_agent(&id, agent.as_ref()));
                     }
                     Job::Close { done } => {
                         closing = Some(done);
@@ -139,7 +143,7 @@ impl Writer {
             let one = write::apply(&self.connection, self.server, &mut self.places, batch, seq).map_err(refused)?;
             if one == Applied::Yes {
                 seq += batch.history.len() as i64;
-                batch.tallies.iter().for_each(|tally| *tallies.entry(tally.name).or_default() += tally.by);
+                batch.tallies.iter().for_each(|tally| *tallies.entry(&tally.name).or_default() += tally.by);
             }
             applied.push(one);
         }
@@ -195,6 +199,18 @@ impl Writer {
             return Err(self.uncertain(failed(error)));
         }
         Ok(removed)
+    }
+
+    fn set_agent(&mut self, id: &AgentId, agent: Option<&StoredAgent>) -> Result<bool, StoreError> {
+        if let Some(error) = &self.broken {
+            return Err(error.clone());
+        }
+        let tx = self.connection.transaction().map_err(failed)?;
+        let was = write::set_agent(&tx, self.server, id, agent).map_err(failed)?;
+        if let Err(error) = tx.commit() {
+            return Err(self.uncertain(failed(error)));
+        }
+        Ok(was)
     }
 
     fn checkpoint_if_large(&mut self) {

@@ -246,7 +246,7 @@ pub async fn tallies_are_the_sums_of_what_was_committed(store: &Arc<dyn Store>) 
     let mut sums: BTreeMap<String, i64> = BTreeMap::new();
     while let Ok(group) = feed.try_recv() {
         for tally in group.iter().flat_map(|committed| &committed.batch.tallies) {
-            *sums.entry(tally.name.to_owned()).or_default() += tally.by;
+            *sums.entry(tally.name.to_string()).or_default() += tally.by;
         }
     }
     assert_eq!(store.tallies().await.unwrap(), sums);

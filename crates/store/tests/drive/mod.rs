@@ -3,14 +3,18 @@
 #![allow(dead_code)] // each test binary uses its own part of it
 
 use reveille_core::{
-    Batch, Call, Command, Decision, Item, ItemId, LeaseId, Limits, Message, Millis, Needs, Purpose, Reject, RequestKey,
-    Session, SessionId, Timestamp,
+    AgentId, Batch, Call, Command, Decision, Item, ItemId, LeaseId, Limits, Message, Millis, Needs, Purpose, Reject,
+    RequestKey, Session, SessionId, Timestamp, Utterance,
+    call::{End, Report},
     command::{Ride, Select, State},
     decide,
     reminder::{Ask, Change, Content, Due},
+    session_timer::{Action, Reset, Spec},
+    utterance::Role,
 };
 use reveille_store::{
     CommitError, Committed, Found, HistoryFilter, ItemFilter, Order, Recorded, SessionFilter, Store, StoreError,
+    StoredAgent,
 };
 use std::{
     collections::{BTreeMap, HashMap},
@@ -78,6 +82,38 @@ pub fn put_off(id: &str, due: Timestamp) -> Command {
 
 pub fn cancel_reminder(id: &str) -> Command {
     Command::CancelReminder { id: iid(id) }
+}
+
+/// A user's message that begins the session with these timers, or suspends those it has.
+pub fn message(timers: Vec<(ItemId, Spec)>, said: &str, now: Timestamp) -> Command {
+    let said = vec![Utterance::new("said_user", Role::User, said, now)];
+    Command::Message { agent: AgentId::new(AGENT), timers: Some(timers), turn: None, said }
+}
+
+pub fn response(said: &str, now: Timestamp) -> Command {
+    let said = vec![Utterance::new("said_agent", Role::Assistant, said, now)];
+    Command::Response { turn: None, said, notify: Vec::new() }
+}
+
+pub const AGENT: &str = "acme:客服";
+
+/// The configuration of a session timer.
+pub fn spec(id: &str, seconds: u64, max_triggers: u32, action: Action) -> (ItemId, Spec) {
+    let (timer_id, delay) = (id.to_owned(), Millis::from_secs(seconds));
+    (iid(id), Spec { timer_id, delay, max_triggers, reset: Reset::OnMessage, action, notify: Vec::new() })
+}
+
+pub fn says(text: &str) -> Action {
+    Action::Say { text: text.into() }
+}
+
+pub fn calls(tool: &str, closes: bool) -> Action {
+    let arguments = serde_json::json!({"类型": "unassigned", "n": [1, null]}).as_object().cloned().unwrap();
+    Action::Call { tool: tool.into(), arguments, silent: false, closes }
+}
+
+pub fn call_ended(id: &str, attempt: u32, end: End) -> Command {
+    Command::CallEnded { id: iid(id), attempt, report: Report { status: Some(200), took: Millis::new(7), end } }
 }
 
 pub fn stop(id: &str) -> Command {
@@ -190,6 +226,8 @@ pub struct Picture {
     pub items: Vec<(SessionId, Item)>,
     pub soonest: Vec<(SessionId, Item)>,
     pub deadlines: Vec<(Timestamp, ItemId)>,
+    pub conversations: Vec<Vec<Utterance>>,
+    pub agents: Vec<(AgentId, StoredAgent)>,
     pub history: Vec<Recorded>,
     pub tallies: BTreeMap<String, i64>,
 }
@@ -205,11 +243,12 @@ pub async fn try_picture(store: &dyn Store) -> Result<Picture, StoreError> {
         .into_iter()
         .map(second)
         .collect();
-    let mut states = Vec::new();
+    let (mut states, mut conversations) = (Vec::new(), Vec::new());
     for session in &sessions {
         let all = store.load(&session.id, Needs { items: Select::Recent, inbox: true, key: None }).await?;
         let live = store.load(&session.id, Needs { items: Select::Live, ..Needs::default() }).await?;
         states.push((all, live.items));
+        conversations.push(store.conversation(&session.id, ALL).await?);
     }
     let soonest = ItemFilter { order: Order::Soonest, ..every_item() };
     Ok(Picture {
@@ -218,6 +257,8 @@ pub async fn try_picture(store: &dyn Store) -> Result<Picture, StoreError> {
         items: unnumbered(store.items(every_item()).await?),
         soonest: unnumbered(store.items(soonest).await?),
         deadlines: store.deadlines(ALL).await?,
+        conversations,
+        agents: store.agents().await?,
         history: store.history(HistoryFilter { after: Some(0), limit: ALL, ..HistoryFilter::default() }).await?,
         tallies: store.tallies().await?,
     })

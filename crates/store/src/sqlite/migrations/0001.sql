@@ -19,10 +19,11 @@ CREATE TABLE sessions (
     last_history INTEGER NOT NULL,
     client TEXT,
     cwd TEXT,
+    agent TEXT,
     UNIQUE (server, name)
 );
 
--- Everything that has a deadline. `body` is JSON; the other columns are what the queries need of it.
+-- Everything that has a deadline: timers, reminders, session timers, calls to be made. `body` is JSON; the other columns are what the queries need of it.
 CREATE TABLE items (
     seq INTEGER PRIMARY KEY,
     server INTEGER NOT NULL,
@@ -62,6 +63,25 @@ CREATE TABLE messages (
 );
 CREATE INDEX messages_pending ON messages (session) WHERE delivered_at IS NULL;
 CREATE INDEX messages_delivered ON messages (server, delivered_at) WHERE delivered_at IS NOT NULL;
+
+-- What was said in the sessions of agents, in order. `body` is JSON.
+CREATE TABLE conversation (
+    seq INTEGER PRIMARY KEY,
+    server INTEGER NOT NULL,
+    session INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    body TEXT NOT NULL
+);
+CREATE INDEX conversation_session ON conversation (session, seq);
+
+-- Agents that came by the API; `name` is tenant:chatbot, `body` their configuration as JSON.
+CREATE TABLE agents (
+    server INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    changed_at INTEGER NOT NULL,
+    body TEXT NOT NULL,
+    PRIMARY KEY (server, name)
+) WITHOUT ROWID;
 
 -- One row per change; `seq` is also the event id that clients resume from, so the newest row is never removed. `prev` is
 -- the session's entry before: a session's history is read by following it, which costs no index on every change.

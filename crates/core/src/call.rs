@@ -1,0 +1,278 @@
+//! One call to be made to the outside, as a pure state machine: a tool that a session timer fires, or a webhook to be
+//! told. It is written in the commit of what caused it, so that neither is ever without the other.
+//!
+//! Its deadline is its next attempt. Beginning one is a commit; whoever made that commit makes the attempt and says how
+//! it ended. An attempt nobody reports on was lost with its process, and is made again when its time is over. The id is
+//! the same for every attempt: it is what a receiver knows repetitions by.
+
+use crate::{
+    id::{AgentId, ItemId},
+    limits::Limits,
+    time::{Millis, Timestamp},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCall {
+    pub id: ItemId,
+    pub agent: AgentId,
+    pub what: What,
+    pub phase: Phase,
+    /// Attempts begun.
+    pub attempts: u32,
+    pub created_at: Timestamp,
+    /// How the last attempt ended that somebody reported on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<Attempted>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum What {
+    Tool {
+        tool: String,
+        arguments: Map<String, Value>,
+        silent: bool,
+        /// The session timer that fired it, by its name in the configuration, and its id.
+        timer_id: String,
+        timer: ItemId,
+    },
+    Webhook {
+        url: Arc<str>,
+        /// `message.created`, `session.closed`, …
+        event: String,
+        data: Value,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum Phase {
+    Waiting {
+        next: Timestamp,
+    },
+    /// Left to whoever began it until then.
+    Running {
+        until: Timestamp,
+    },
+    Done {
+        at: Timestamp,
+    },
+    Failed {
+        at: Timestamp,
+    },
+    Cancelled {
+        at: Timestamp,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempted {
+    pub at: Timestamp,
+    /// What the endpoint answered, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    #[serde(default)]
+    pub took_ms: u64,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    pub status: Option<u16>,
+    pub took: Millis,
+    pub end: End,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// With the result, for the context.
+    Done { result: String },
+    /// It may work later.
+    Failed { error: String, retry_after: Option<Millis> },
+    /// Trying again would not help.
+    Refused { error: String },
+    /// It was not even begun: there was no room for it.
+    Postponed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    Waiting,
+    Running,
+    Done,
+    Failed,
+    Cancelled,
+}
+
+/// What time itself did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// An attempt begins, since `due`.
+    Begun { due: Timestamp },
+    /// The last attempt was lost, and there is no other.
+    GivenUp { due: Timestamp },
+}
+
+impl Status {
+    pub const ALL: [Status; 5] = [Status::Waiting, Status::Running, Status::Done, Status::Failed, Status::Cancelled];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Status::Waiting => "waiting",
+            Status::Running => "running",
+            Status::Done => "done",
+            Status::Failed => "failed",
+            Status::Cancelled => "cancelled",
+        }
+    }
+
+    pub const fn is_live(self) -> bool {
+        matches!(self, Status::Waiting | Status::Running)
+    }
+}
+
+/// After the first failure of a tool's call; doubled with each further one.
+const TOOL_BACKOFF: Millis = Millis::from_secs(1);
+const TOOL_BACKOFF_MAX: Millis = Millis::from_secs(60);
+/// A webhook's receiver may be down for a day. After the last of these it is a dead letter.
+const WEBHOOK_BACKOFF: [Millis; 8] = [
+    Millis::from_secs(5),
+    Millis::from_secs(5 * 60),
+    Millis::from_secs(30 * 60),
+    Millis::from_secs(2 * 3600),
+    Millis::from_secs(5 * 3600),
+    Millis::from_secs(10 * 3600),
+    Millis::from_secs(14 * 3600),
+    Millis::from_secs(20 * 3600),
+];
+/// A receiver may ask for patience, within this.
+const RETRY_AFTER_MAX: Millis = Millis::from_secs(3600);
+/// No room now: look again then.
+const POSTPONED: Millis = Millis::from_secs(5);
+/// Longest error kept, in characters.
+const ERROR_CHARS_MAX: usize = 500;
+
+impl ToolCall {
+    pub fn new(id: ItemId, agent: AgentId, what: What, now: Timestamp) -> Self {
+        Self { id, agent, what, phase: Phase::Waiting { next: now }, attempts: 0, created_at: now, last: None }
+    }
+
+    pub fn status(&self) -> Status {
+        match self.phase {
+            Phase::Waiting { .. } => Status::Waiting,
+            Phase::Running { .. } => Status::Running,
+            Phase::Done { .. } => Status::Done,
+            Phase::Failed { .. } => Status::Failed,
+            Phase::Cancelled { .. } => Status::Cancelled,
+        }
+    }
+
+    pub fn is_live(&self) -> bool {
+        self.status().is_live()
+    }
+
+    pub fn due(&self) -> Option<Timestamp> {
+        match self.phase {
+            Phase::Waiting { next } => Some(next),
+            Phase::Running { until } => Some(until),
+            _ => None,
+        }
+    }
+
+    pub fn ended_at(&self) -> Option<Timestamp> {
+        match self.phase {
+            Phase::Done { at } | Phase::Failed { at } | Phase::Cancelled { at } => Some(at),
+            _ => None,
+        }
+    }
+
+    /// What it calls: the tool's name or the webhook's address.
+    pub fn target(&self) -> &str {
+        match &self.what {
+            What::Tool { tool, .. } => tool,
+            What::Webhook { url, .. } => url,
+        }
+    }
+
+    /// Lets time act: an attempt begins, or the one that was lost was the last.
+    pub fn settle(&mut self, now: Timestamp, limits: &Limits) -> Option<Settled> {
+        let due = self.due().filter(|due| *due <= now)?;
+        let lost = matches!(self.phase, Phase::Running { .. });
+        if lost && self.backoff(limits).is_none() {
+            self.last = Some(Attempted { at: now, status: None, error: Some(LOST.into()), took_ms: 0 });
+            self.phase = Phase::Failed { at: now };
+            return Some(Settled::GivenUp { due });
+        }
+        self.attempts += 1;
+        self.phase = Phase::Running { until: now.plus(limits.call_lease) };
+        Some(Settled::Begun { due })
+    }
+
+    /// The attempt of this number has ended. A report on another one is late, and means nothing any more.
+    pub fn ended(&mut self, attempt: u32, report: &Report, now: Timestamp, limits: &Limits) -> bool {
+        if attempt != self.attempts || !matches!(self.phase, Phase::Running { .. }) {
+            return false;
+        }
+        let error = match &report.end {
+            End::Done { .. } | End::Postponed => None,
+            End::Failed { error, .. } | End::Refused { error } => Some(error.chars().take(ERROR_CHARS_MAX).collect()),
+        };
+        if report.end != End::Postponed {
+            self.last = Some(Attempted { at: now, status: report.status, error, took_ms: report.took.get() });
+        }
+        self.phase = match &report.end {
+            End::Done { .. } => Phase::Done { at: now },
+            End::Refused { .. } => Phase::Failed { at: now },
+            End::Failed { retry_after, .. } => match self.backoff(limits) {
+                Some(backoff) => {
+                    let asked = retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
+                    Phase::Waiting { next: now.plus(backoff.max(asked)) }
+                }
+                None => Phase::Failed { at: now },
+            },
+            End::Postponed => {
+                self.attempts -= 1;
+                Phase::Waiting { next: now.plus(POSTPONED) }
+            }
+        };
+        true
+    }
+
+    /// How long to wait before the next attempt; `None`: there is none.
+    fn backoff(&self, limits: &Limits) -> Option<Millis> {
+        let failures = self.attempts;
+        match self.what {
+            What::Tool { .. } => (failures < limits.call_attempts_max).then(|| {
+                let doubled = TOOL_BACKOFF.get() << failures.saturating_sub(1).min(16);
+                Millis::new(doubled).min(TOOL_BACKOFF_MAX)
+            }),
+            What::Webhook { .. } => WEBHOOK_BACKOFF.get(failures.saturating_sub(1) as usize).copied(),
+        }
+    }
+
+    /// Somebody wants it made again after all.
+    pub fn replay(&mut self, now: Timestamp) -> bool {
+        let failed = matches!(self.phase, Phase::Failed { .. });
+        if failed {
+            (self.attempts, self.phase) = (0, Phase::Waiting { next: now });
+        }
+        failed
+    }
+
+    /// Nobody needs it any more. What is under way is not called back.
+    pub fn cancel(&mut self, now: Timestamp) -> bool {
+        let waits = matches!(self.phase, Phase::Waiting { .. });
+        if waits {
+            self.phase = Phase::Cancelled { at: now };
+        }
+        waits
+    }
+}
+
+const LOST: &str = "the server stopped in the middle of the attempt; nobody knows how it ended";

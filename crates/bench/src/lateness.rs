@@ -1,13 +1,16 @@
 //! From deadline to durable firing, under load, against a bare in-memory queue.
 
-use crate::{baseline, seed, table};
+use crate::{baseline, seed, sessions, table};
 use anyhow::ensure;
 use futures_util::{StreamExt, stream};
 use reveille::{
     clock::SystemClock,
     engine::{Engine, EngineError, Settings},
 };
-use reveille_core::{Call, Command, Millis, Purpose, SessionId};
+use reveille_core::{
+    AgentId, Call, Command, Millis, Purpose, SessionId,
+    session_timer::{Action, Reset, Spec},
+};
 use reveille_store::{Feed, SqliteStore};
 use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 use tokio::time::Instant;
@@ -80,7 +83,7 @@ impl Bench {
         let began = seed::micros() / 1000;
         let due: Vec<i64> = (0..TIMERS).map(|number| began + due_in(number) as i64).collect();
         let dues = self.create("fire", &due).await?;
-        collect(feed, dues).await
+        collect(feed, dues, "timer.completed").await
     }
 
     /// One mission per deadline (milliseconds since 1970); what is due when, by id.
@@ -117,7 +120,44 @@ impl Bench {
     }
 }
 
-async fn collect(mut feed: Feed, mut dues: HashMap<String, i64>) -> anyhow::Result<Vec<i64>> {
+impl Bench {
+    /// The same for session timers: sessions begin and are answered, and each has one timer that fires after a silence.
+    pub async fn fire_sessions(&self) -> anyhow::Result<Vec<i64>> {
+        let feed = self.engine.store().feed();
+        let began = seed::micros() / 1000;
+        let talk = |number: usize| {
+            let due = began + (LEAD_MS + number as u64 * SPREAD_MS / sessions::WATCHED as u64) as i64;
+            self.talk(format!("watched-{number}"), due)
+        };
+        let made = stream::iter(0..sessions::WATCHED).map(talk).buffer_unordered(CREATORS);
+        let dues: HashMap<String, i64> = made.collect::<Vec<_>>().await.into_iter().collect::<anyhow::Result<_>>()?;
+        collect(feed, dues, "session_timer.triggered").await
+    }
+
+    async fn talk(&self, session: String, due: i64) -> anyhow::Result<(String, i64)> {
+        let session = SessionId::new(session);
+        let left = due - self.engine.now().as_millis();
+        ensure!(left > 0, "creating took longer than the lead");
+        let spec = Spec {
+            timer_id: "idle_reminder".into(),
+            delay: Millis::new(left as u64),
+            max_triggers: 1,
+            reset: Reset::Session,
+            action: Action::Say { text: "您好，请问还在吗？".into() },
+            notify: Vec::new(),
+        };
+        let timers = Some(vec![(self.engine.fresh_session_timer(), spec)]);
+        let message = Command::Message { agent: AgentId::new("bench:watched"), timers, turn: None, said: Vec::new() };
+        self.engine.execute(&session, Call::new(message)).await?;
+        let response = Command::Response { turn: None, said: Vec::new(), notify: Vec::new() };
+        let done = self.engine.execute(&session, Call::new(response)).await?;
+        let reveille_core::Reply::Turn { timers, .. } = done.reply else { anyhow::bail!("not a turn") };
+        let due = timers[0].due().expect("an answered session's timer has a deadline").as_millis();
+        Ok((timers[0].id.to_string(), due))
+    }
+}
+
+async fn collect(mut feed: Feed, mut dues: HashMap<String, i64>, event: &str) -> anyhow::Result<Vec<i64>> {
     let mut late = Vec::with_capacity(dues.len());
     let count = dues.len();
     let last = dues.values().max().copied().unwrap_or_default();
@@ -128,7 +168,7 @@ async fn collect(mut feed: Feed, mut dues: HashMap<String, i64>) -> anyhow::Resu
         };
         let now = seed::micros();
         let entries = group.iter().flat_map(|committed| &committed.batch.history);
-        for entry in entries.filter(|entry| entry.event == "timer.completed") {
+        for entry in entries.filter(|entry| entry.event == event) {
             let Some(due) = dues.remove(&*entry.subject) else { anyhow::bail!("{} fired twice", entry.subject) };
             let micros = now - due * 1000;
             ensure!(micros >= 0, "{} fired {} µs early", entry.subject, -micros);

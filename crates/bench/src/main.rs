@@ -17,6 +17,7 @@ mod load;
 mod restart;
 mod scaling;
 mod seed;
+mod sessions;
 mod table;
 
 use clap::{Parser, Subcommand};
@@ -56,6 +57,8 @@ enum What {
     Gateway,
     /// What the clock adds to the gateway's calls, and what a held turn takes
     GatewayClock,
+    /// 100,000 sessions of an agent with three timers each
+    Sessions,
     /// What an idle timeout costs per item
     IdleTimeout,
     /// A canned model provider, or the bare pass-through to one, run as children by `gateway`
@@ -83,6 +86,7 @@ fn main() -> anyhow::Result<()> {
             What::Scaling => scaling::run(dir).await,
             What::Gateway => gateway::run(dir).await,
             What::GatewayClock => gateway_clock::run(dir).await,
+            What::Sessions => sessions::run(dir).await,
             What::IdleTimeout => idle_timeout::run().await,
             What::Llm { upstream: None } => llm::canned().await,
             What::Llm { upstream: Some(upstream) } => llm::pass_through(upstream).await,
@@ -96,6 +100,7 @@ fn main() -> anyhow::Result<()> {
                 scaling::run(dir).await?;
                 gateway::run(dir).await?;
                 gateway_clock::run(dir).await?;
+                sessions::run(dir).await?;
                 idle_timeout::run().await
             }
         }

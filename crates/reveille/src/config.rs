@@ -4,6 +4,7 @@
 pub mod gateway;
 
 use crate::{
+    agents::{self, AgentConfig, executor},
     clock_stage::check_tools,
     wake::{Rules, WakeRule},
 };
@@ -47,6 +48,13 @@ pub struct Config {
     pub mcp: McpConfig,
     /// Commands that wake an agent nobody else can reach, by name. Of several that match, the first by name is meant.
     pub wake: BTreeMap<String, WakeRule>,
+    /// Agents of the operator; see also `agents.dir`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub agent: Vec<AgentConfig>,
+    pub agents: AgentsConfig,
+    /// The file this was read from, if there was one.
+    #[serde(skip)]
+    pub source: Option<PathBuf>,
     /// By flag only: take any free port if the one of `listen` is somebody else's.
     #[serde(skip)]
     pub any_port: bool,
@@ -59,6 +67,34 @@ pub struct McpConfig {
     pub standby_max: Length,
     /// The same for clients by the name they give themselves; goes over what is known about them.
     pub standby: BTreeMap<String, Length>,
+}
+
+/// What is the same for all agents.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AgentsConfig {
+    /// A directory of agents, one to a file, as JSON or TOML. Its files are watched, as this one is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dir: Option<PathBuf>,
+    /// Whether tools and webhooks of agents from the API may be on this machine or a private network. Unless given: yes
+    /// if this server itself listens on the loopback only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allow_private: Option<bool>,
+    /// Environment variables that agents from the API may refer to, as patterns with `*`.
+    pub api_secrets: Vec<String>,
+    /// Calls of tools and webhooks at once.
+    pub concurrency: usize,
+    /// Of these, to one host.
+    pub concurrency_per_host: usize,
+    /// Agents from the API that are kept ready in memory.
+    pub cache: usize,
+}
+
+impl Default for AgentsConfig {
+    fn default() -> Self {
+        let (dir, allow_private, api_secrets) = (None, None, Vec::new());
+        Self { dir, allow_private, api_secrets, concurrency: 50, concurrency_per_host: 16, cache: 256 }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -107,6 +143,9 @@ impl Default for Config {
             stats: StatsConfig::default(),
             mcp: McpConfig::default(),
             any_port: false,
+            agent: Vec::new(),
+            agents: AgentsConfig::default(),
+            source: None,
             wake: BTreeMap::new(),
         }
     }
@@ -199,6 +238,12 @@ const KEYS: &[(&str, Form)] = &[
     ("gateway.max_hold_whole", Form::Text),
     ("gateway.due_window", Form::Text),
     ("gateway.retention", Form::Text),
+    ("agents.dir", Form::Text),
+    ("agents.allow_private", Form::Plain),
+    ("agents.api_secrets", Form::List),
+    ("agents.concurrency", Form::Plain),
+    ("agents.concurrency_per_host", Form::Plain),
+    ("agents.cache", Form::Plain),
     ("stats.poll_interval", Form::Text),
     ("mcp.standby_max", Form::Text),
     ("mcp.standby", Form::Pairs),
@@ -214,7 +259,8 @@ impl Config {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && path == default => String::new(),
             Err(error) => return Err(ConfigError::Unreadable { path: path.to_owned(), why: error.to_string() }),
         };
-        Self::parse(path, &text, |name| env::var(name).ok())
+        let config = Self::parse(path, &text, |name| env::var(name).ok())?;
+        Ok(Self { source: Some(path.to_owned()), ..config })
     }
 
     /// The file in the XDG configuration directory.
@@ -263,6 +309,15 @@ impl Config {
         if self.limits.messages_per_session == 0 {
             return value("limits.messages_per_session", "must be at least 1");
         }
+        for (key, value_of) in [
+            ("agents.concurrency", self.agents.concurrency),
+            ("agents.concurrency_per_host", self.agents.concurrency_per_host),
+            ("agents.cache", self.agents.cache),
+        ] {
+            if value_of == 0 {
+                return value(key, "must be at least 1");
+            }
+        }
         if self.limits.call_attempts == 0 {
             return value("limits.call_attempts", "must be at least 1");
         }
@@ -274,6 +329,7 @@ impl Config {
             rule.check(name).map_err(wrong)?;
         }
         check_tools(&self.gateway.tools).map_err(|why| ConfigError::Value { key: "gateway.tools".into(), why })?;
+        agents::check(self).map_err(|invalid| ConfigError::Value { key: invalid.field.into(), why: invalid.why })?;
         self.gateway.settings().map(drop)
     }
 
@@ -292,6 +348,14 @@ impl Config {
             call_attempts_max: self.limits.call_attempts,
             poll_interval: self.stats.poll_interval.0,
             ..Limits::default()
+        }
+    }
+
+    pub fn executor(&self) -> executor::Settings {
+        executor::Settings {
+            concurrency: self.agents.concurrency,
+            concurrency_per_host: self.agents.concurrency_per_host,
+            allow_private: self.agents.allow_private.unwrap_or(self.listen.ip().is_loopback()),
         }
     }
 
@@ -429,7 +493,8 @@ mod tests {
 
     #[test]
     fn every_key_has_an_environment_variable() {
-        let full = Config { server_id: Some("x".into()), database_url: Some("x".into()), ..Config::default() };
+        let agents = AgentsConfig { dir: Some("x".into()), allow_private: Some(true), ..AgentsConfig::default() };
+        let full = Config { server_id: Some("x".into()), database_url: Some("x".into()), agents, ..Config::default() };
         let mut paths = Vec::new();
         for (key, value) in Table::try_from(&full).expect("representable") {
             match value {
@@ -441,6 +506,18 @@ mod tests {
         paths.sort();
         known.sort();
         assert_eq!(known, paths);
+    }
+
+    #[test]
+    fn agents_are_checked_with_the_rest() {
+        let agent = |timer: &str| {
+            format!("[[agent]]\ntenant = \"acme\"\nchatbot = \"客服\"\n[[agent.timers]]\ntimer_id = \"t\"\n{timer}\n")
+        };
+        let good = parse(&agent("tool_name = \"generate_response\"\ndelay_seconds = \"5m\""), &[]).expect("readable");
+        assert!(good.check().is_ok());
+        let bad = parse(&agent("tool_name = \"nobody\""), &[]).expect("readable").check().expect_err("no such tool");
+        assert!(bad.to_string().contains("agent[0].timers[0].tool_name"), "{bad}");
+        assert!(parse(&agent("tool = \"x\""), &[]).expect_err("unknown key").contains("tool_name"));
     }
 
     #[test]

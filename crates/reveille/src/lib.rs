@@ -1,6 +1,7 @@
 //! The binary's parts, as a library: tests, benchmarks and the simulator run the same code as production.
 
 mod address;
+pub mod agents;
 pub mod cli;
 pub mod clock;
 mod clock_stage;

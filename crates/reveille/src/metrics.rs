@@ -5,7 +5,13 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
-use reveille_core::Millis;
+use reveille_core::{
+    AgentId, Millis,
+    batch::tally,
+    call::{End, Report, What},
+    session_timer,
+};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -38,6 +44,88 @@ pub struct TokenLabels {
 pub struct ContinuedLabels {
     /// `tool`, `stop_message` or `reminder`.
     pub why: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct AgentLabels {
+    pub agent: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct StatusLabels {
+    pub agent: String,
+    pub status: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct CallLabels {
+    pub agent: String,
+    /// `tool` or `webhook`.
+    pub kind: &'static str,
+    /// `done`, `failed` (it may be tried again), `refused` or `postponed`.
+    pub outcome: &'static str,
+}
+
+/// What timers do for agents' sessions, and the calls that come of it.
+pub struct AgentMetrics {
+    /// From the durable counters, see [`AgentMetrics::count`].
+    session_timers: Family<StatusLabels, Gauge>,
+    pub triggered: Family<AgentLabels, Counter>,
+    pub latency: Family<AgentLabels, Histogram, fn() -> Histogram>,
+    pub calls: Family<CallLabels, Counter>,
+    pub call_seconds: Family<AgentLabels, Histogram, fn() -> Histogram>,
+}
+
+fn late_seconds() -> Histogram {
+    Histogram::new([0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 60.0, 3600.0])
+}
+
+fn call_seconds() -> Histogram {
+    Histogram::new([0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0])
+}
+
+impl AgentMetrics {
+    fn register(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            session_timers: Family::default(),
+            triggered: Family::default(),
+            latency: Family::new_with_constructor(late_seconds),
+            calls: Family::default(),
+            call_seconds: Family::new_with_constructor(call_seconds),
+        };
+        registry.register(
+            "session_timers",
+            "Session timers by state; final states: how many there ever were",
+            metrics.session_timers.clone(),
+        );
+        registry.register(
+            "session_timers_triggered",
+            "Deadlines of session timers that were acted on, by agent",
+            metrics.triggered.clone(),
+        );
+        registry.register(
+            "session_timer_latency_seconds",
+            "Time from a session timer's deadline to its durable firing",
+            metrics.latency.clone(),
+        );
+        registry.register("agent_calls", "Attempts to call tools and webhooks", metrics.calls.clone());
+        registry.register("agent_call_seconds", "How long these took", metrics.call_seconds.clone());
+        metrics
+    }
+}
+
+impl AgentMetrics {
+    /// Brings the gauges to what the durable counters say.
+    pub fn count(&self, tallies: &BTreeMap<String, i64>) {
+        for status in session_timer::Status::ALL {
+            let prefix = format!("{} ", tally::session_timers(status));
+            for (name, value) in tallies.range(prefix.clone()..) {
+                let Some(agent) = name.strip_prefix(&prefix) else { break };
+                let labels = StatusLabels { agent: agent.to_owned(), status: status.as_str() };
+                self.session_timers.get_or_create(&labels).set(*value);
+            }
+        }
+    }
 }
 
 /// Calls through the gateway.
@@ -100,6 +188,7 @@ pub struct Metrics {
     pub standing_by: Gauge,
     pub event_followers: Gauge,
     pub gateway: GatewayMetrics,
+    pub agents: AgentMetrics,
 }
 
 impl Default for Metrics {
@@ -115,6 +204,7 @@ impl Default for Metrics {
             standing_by: Gauge::default(),
             event_followers: Gauge::default(),
             gateway: GatewayMetrics::register(&mut registry),
+            agents: AgentMetrics::register(&mut registry),
             registry: Registry::default(),
         };
         registry.register("lateness_seconds", "Time from a deadline to its durable firing", metrics.lateness.clone());
@@ -132,6 +222,34 @@ impl Metrics {
         self.fired.inc();
         self.lateness.observe(late.get() as f64 / 1000.0);
         self.late.observe(late);
+    }
+
+    pub fn session_timer_fired(&self, agent: &AgentId, late: Millis) {
+        let labels = AgentLabels { agent: agent.to_string() };
+        self.agents.triggered.get_or_create(&labels).inc();
+        self.agents.latency.get_or_create(&labels).observe(late.get() as f64 / 1000.0);
+    }
+
+    /// A tool that a model asked for.
+    pub fn tool_called(&self, agent: &AgentId, report: &Report) {
+        self.attempted(agent, "tool", report);
+    }
+
+    pub fn called(&self, agent: &AgentId, what: &What, report: &Report) {
+        self.attempted(agent, if matches!(what, What::Tool { .. }) { "tool" } else { "webhook" }, report);
+    }
+
+    fn attempted(&self, agent: &AgentId, kind: &'static str, report: &Report) {
+        let agent = agent.to_string();
+        let outcome = match report.end {
+            End::Done { .. } => "done",
+            End::Failed { .. } => "failed",
+            End::Refused { .. } => "refused",
+            End::Postponed => "postponed",
+        };
+        self.agents.calls.get_or_create(&CallLabels { agent: agent.clone(), kind, outcome }).inc();
+        let took = report.took.get() as f64 / 1000.0;
+        self.agents.call_seconds.get_or_create(&AgentLabels { agent }).observe(took);
     }
 
     pub fn tool(&self, tool: &'static str, result: &'static str) {

@@ -3,6 +3,7 @@
 
 use crate::{
     address::Address,
+    agents::{self, SessionStage, watch},
     clock::Clock,
     config::Config,
     engine::{Engine, Settings},
@@ -54,9 +55,16 @@ impl Server {
         let settings = Settings { limits: config.limits(), retention: config.retention.0, wake, ..Settings::default() };
         let (stop_door, stop_engine, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         let engine = Engine::start(store, clock, settings, stop_engine.clone(), &tasks);
-        let gateway = Arc::new(gateway::open(&config.gateway, &engine, stop_door.clone())?);
+        let (agents, executor) = agents::open(config, &engine)?;
+        if let Some(begun) = engine.calls() {
+            tasks.spawn(executor.clone().run(begun, stop_engine.clone()));
+        }
+        tasks.spawn(watch::run(config.clone(), agents.clone(), stop_engine.clone()));
+        let gateway = gateway::open(&config.gateway, &engine, stop_door.clone())?;
+        let gateway = Arc::new(gateway.stage(SessionStage::new(engine.clone(), agents.clone())));
         let (started_at, standby_limits) = (engine.now(), StandbyLimits::new(&config.mcp));
-        let app = App { engine: engine.clone(), stop: stop_door.clone(), started_at, standby_limits, gateway };
+        let (engine_too, stop, turns) = (engine.clone(), stop_door.clone(), Arc::default());
+        let app = App { engine: engine_too, stop, started_at, standby_limits, gateway, agents, executor, turns };
         let (announced, address_file) = (Address::new(address), config.address_file());
         let hosts = config.allowed_hosts.iter().cloned().chain([address.ip().to_string()]);
         let guard = Guard::new(hosts, announced.server.clone());

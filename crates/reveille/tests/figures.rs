@@ -75,7 +75,8 @@ async fn a_session_shows_everything_in_it_and_can_be_closed() {
     has(&shown, json!({"session": "agent", "state": "open", "live_timers": 1, "inbox": [message]}));
     assert_eq!(list(&shown["timers"]).len(), 2);
     let closed = world.request(reqwest::Method::DELETE, "/api/sessions/agent", None).await;
-    assert_eq!((closed.status, closed.body), (200, json!({"session": "agent", "stopped": 1, "cancelled": 0})));
+    let expected = json!({"session": "agent", "stopped": 1, "cancelled": 0, "session_timers": 0});
+    assert_eq!((closed.status, closed.body), (200, expected));
     has(&world.get("/api/sessions/agent").await, json!({"state": "closed", "live_timers": 0}));
     has(
         &world.get(&format!("/api/timers/{long}")).await,

@@ -36,8 +36,20 @@ pub struct Delivery {
 /// What is left to do when a reply has gone out, or has not.
 #[derive(Debug)]
 pub enum Chore {
-    Commit { session: SessionId, lease: LeaseId, channel: &'static str },
-    Release { session: SessionId, lease: LeaseId },
+    Commit {
+        session: SessionId,
+        lease: LeaseId,
+        channel: &'static str,
+    },
+    Release {
+        session: SessionId,
+        lease: LeaseId,
+    },
+    /// An agent's answer went out.
+    Answered {
+        session: SessionId,
+        response: Command,
+    },
 }
 
 impl Delivery {
@@ -115,6 +127,7 @@ impl Chore {
                 (session, Command::CommitLease { lease, channel: channel.to_owned() })
             }
             Chore::Release { session, lease } => (session, Command::ReleaseLease { lease }),
+            Chore::Answered { session, response } => (session, response),
         }
     }
 }
@@ -126,7 +139,8 @@ impl Engine {
     }
 
     async fn do_chore(&self, chore: Chore) {
-        let told = matches!(chore, Chore::Commit { .. });
+        // What was told must not be told again, and a silence that has begun must be counted.
+        let told = matches!(chore, Chore::Commit { .. } | Chore::Answered { .. });
         let (session, command) = chore.command();
         for attempt in 1.. {
             match self.execute(&session, Call::new(command.clone())).await {

@@ -3,7 +3,7 @@
 
 use super::{Engine, EngineError};
 use futures_util::future::join_all;
-use reveille_core::{Call, Command, ItemId, Reject, Reply, SessionId, command::State, decide};
+use reveille_core::{Batch, Call, Command, ItemId, Reject, Reply, SessionId, command::State, decide};
 use reveille_store::CommitError;
 
 /// Rounds of "somebody else changed the session meanwhile" before giving way.
@@ -30,7 +30,7 @@ impl Engine {
         &self,
         ids: Vec<ItemId>,
         command: impl Fn(&[ItemId]) -> Command,
-        done: impl Fn(&Reply),
+        done: impl Fn(&Reply, &Batch),
     ) -> Result<(), Undone> {
         let mut left = ids;
         for _ in 0..ROUNDS_MAX {
@@ -52,7 +52,12 @@ impl Engine {
         if left.is_empty() { Ok(()) } else { Err((EngineError::Contended, left)) }
     }
 
-    async fn round(&self, ids: Vec<ItemId>, command: &impl Fn(&[ItemId]) -> Command, done: &impl Fn(&Reply)) -> Round {
+    async fn round(
+        &self,
+        ids: Vec<ItemId>,
+        command: &impl Fn(&[ItemId]) -> Command,
+        done: &impl Fn(&Reply, &Batch),
+    ) -> Round {
         let mut round = Round::default();
         let states = self.load_each(ids, &mut round).await;
         let asked = states.into_iter().map(|(session, state)| self.ask(session, state, command, done));
@@ -102,7 +107,7 @@ impl Engine {
         session: SessionId,
         state: State,
         command: &impl Fn(&[ItemId]) -> Command,
-        done: &impl Fn(&Reply),
+        done: &impl Fn(&Reply, &Batch),
     ) -> (Vec<ItemId>, Result<(), EngineError>) {
         let ids: Vec<ItemId> = state.items.iter().map(|item| item.id().clone()).collect();
         let call = Call::new(command(&ids));
@@ -112,8 +117,8 @@ impl Engine {
         };
         let Some(batch) = decision.batch else { return (ids, Ok(())) };
         let result = match self.commit(batch).await {
-            Ok(_) => {
-                done(&decision.reply);
+            Ok(committed) => {
+                done(&decision.reply, &committed.batch);
                 Ok(())
             }
             Err(CommitError::Conflict | CommitError::IdTaken) => Err(EngineError::Contended),

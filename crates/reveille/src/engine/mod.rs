@@ -29,14 +29,14 @@ use glance::Glances;
 use locks::Locks;
 use reveille_core::{
     Batch, Call, Command, Decision, ItemId, Kind, LeaseId, Limits, Message, Millis, Needs, Reject, Reply, SessionId,
-    Sleep, TaskId, Timestamp,
+    Sleep, TaskId, Timestamp, ToolCall,
     command::{Ride, Select},
     decide, id,
 };
 use reveille_store::{CommitError, Committed, Recorded, Store, StoreError};
 use standby::Standbys;
 use std::sync::{
-    Arc,
+    Arc, Mutex, PoisonError,
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 use tokio::sync::{broadcast, mpsc, watch};
@@ -61,6 +61,9 @@ pub struct Engine {
     chores: mpsc::UnboundedSender<Chore>,
     sleeps: mpsc::UnboundedSender<Sleep>,
     events: broadcast::Sender<Arc<Recorded>>,
+    begun: mpsc::UnboundedSender<Begun>,
+    /// Until somebody makes the calls.
+    to_make: Mutex<Option<mpsc::UnboundedReceiver<Begun>>>,
     pub metrics: Metrics,
     settings: Settings,
     /// The last change could not be written.
@@ -107,6 +110,13 @@ pub enum EngineError {
     IdTaken,
 }
 
+/// An attempt of a call that this process began.
+#[derive(Clone, Debug)]
+pub struct Begun {
+    pub session: SessionId,
+    pub call: ToolCall,
+}
+
 /// A reply, and the messages that travel with it.
 #[derive(Debug)]
 pub struct Outcome {
@@ -129,6 +139,7 @@ impl Engine {
     ) -> Arc<Self> {
         let (chores, settling) = mpsc::unbounded_channel();
         let (sleeps, slept) = mpsc::unbounded_channel();
+        let (begun, to_make) = mpsc::unbounded_channel();
         let engine = Arc::new(Self {
             standbys: Arc::new(Standbys::default()),
             presence: Arc::default(),
@@ -136,6 +147,8 @@ impl Engine {
             locks: Locks::default(),
             limits: settings.limits.clone(),
             events: broadcast::Sender::new(EVENTS_BUFFERED),
+            begun,
+            to_make: Mutex::new(Some(to_make)),
             metrics: Metrics::default(),
             store,
             clock,
@@ -154,6 +167,16 @@ impl Engine {
         tasks.spawn(watched("delivery", broken(), delivery::run(engine.clone(), settling, stop.clone())));
         tasks.spawn(watched("sleeps", broken(), sleeps::run(engine.clone(), slept, stop)));
         engine
+    }
+
+    /// The calls that this process has begun and has to make and report on. Given to whoever asks first.
+    pub fn calls(&self) -> Option<mpsc::UnboundedReceiver<Begun>> {
+        self.to_make.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// An answer has gone out: the session's timers are armed from now on, however often that has to be tried.
+    pub fn answered(&self, session: SessionId, response: Command) {
+        let _ = self.chores.send(Chore::Answered { session, response });
     }
 
     /// Carries out one command on one session. Messages that travel with the reply are given back unless their
@@ -347,6 +370,15 @@ impl Engine {
         TaskId::secret(rand::random())
     }
 
+    pub fn fresh_session_timer(&self) -> ItemId {
+        ItemId::new(id::readable("st", self.now(), rand::random()))
+    }
+
+    /// A name for anything else that is new: something said, a turn, a webhook's call.
+    pub fn fresh(&self, prefix: &str) -> String {
+        id::readable(prefix, self.now(), rand::random())
+    }
+
     pub fn fresh_lease(&self) -> LeaseId {
         LeaseId::new(id::readable("lease", self.now(), rand::random()))
     }
@@ -355,7 +387,7 @@ impl Engine {
     pub async fn stop_many(&self, ids: Vec<ItemId>, note: Option<String>) -> Result<usize, EngineError> {
         let stopped = AtomicUsize::new(0);
         let stop = |ids: &[ItemId]| Command::StopMany { ids: ids.to_vec(), note: note.clone() };
-        let count = |reply: &Reply| {
+        let count = |reply: &Reply, _: &Batch| {
             if let Reply::Stopped(some) = reply {
                 stopped.fetch_add(*some, Ordering::Relaxed);
             }

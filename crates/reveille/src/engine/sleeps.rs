@@ -51,7 +51,7 @@ impl Engine {
         let mut left: Vec<ItemId> = sleeps.keys().cloned().collect();
         let slept = |ids: &[ItemId]| Command::Slept(ids.iter().filter_map(|id| sleeps.get(id).cloned()).collect());
         for attempt in 1.. {
-            match self.to_each(left, slept, |_| {}).await {
+            match self.to_each(left, slept, |_, _| {}).await {
                 Ok(()) => return,
                 Err((error, undone)) if attempt == TRIES_MAX => {
                     tracing::warn!(%error, count = undone.len(), "sleeps could not be written down");

@@ -30,7 +30,7 @@ pub struct EventParams {
     /// Only this session's.
     session: Option<String>,
     /// Begin after this event; the `Last-Event-ID` header says the same. Without either: what happens from now on.
-    after: Option<i64>,
+    pub after: Option<i64>,
 }
 
 /// Follow all changes, or one session's.
@@ -55,7 +55,7 @@ pub async fn follow(
     Ok(Sse::new(events).keep_alive(KeepAlive::default()))
 }
 
-struct Follower {
+pub struct Follower {
     app: App,
     session: Option<SessionId>,
     live: broadcast::Receiver<Arc<Recorded>>,
@@ -70,7 +70,7 @@ struct Follower {
 }
 
 impl Follower {
-    async fn new(app: App, session: Option<SessionId>, after: Option<i64>) -> Result<Self, StoreError> {
+    pub async fn new(app: App, session: Option<SessionId>, after: Option<i64>) -> Result<Self, StoreError> {
         // Before looking at the history, so that nothing falls between.
         let live = app.engine.events();
         app.engine.metrics.event_followers.inc();
@@ -86,7 +86,7 @@ impl Follower {
     }
 
     /// `None`: the server stops, or the history cannot be read; the client comes back by itself.
-    async fn next(&mut self) -> Option<Recorded> {
+    pub async fn next(&mut self) -> Option<Recorded> {
         loop {
             if let Some(recorded) = self.backlog.pop_front() {
                 self.last = recorded.seq;

@@ -31,6 +31,10 @@ pub async fn ready(State(app): State<App>) -> Result<&'static str, ApiError> {
 /// Prometheus metrics.
 #[utoipa::path(get, path = "/metrics", tag = "operation", responses((status = 200, body = String)))]
 pub async fn metrics(State(app): State<App>) -> Response {
+    // What the store cannot tell now stays as it was last told.
+    if let Ok(tallies) = app.engine.store().tallies().await {
+        app.engine.metrics.agents.count(&tallies);
+    }
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, kind)], app.engine.metrics.render()).into_response()
 }

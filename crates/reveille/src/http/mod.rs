@@ -1,7 +1,10 @@
 //! The HTTP door. Handlers translate: a request becomes a command or a query, a result becomes JSON. Nothing is decided
 //! here.
 
+mod activity;
+mod agents;
 pub(crate) mod body;
+mod calls;
 mod events;
 mod gateway;
 pub mod guard;
@@ -12,10 +15,12 @@ mod items;
 pub mod presence;
 pub(crate) mod problem;
 mod prompt;
+mod query;
 pub(crate) mod receipt;
 mod reminders;
 pub mod serve;
 mod sessions;
+mod socket;
 mod stats;
 mod stop;
 mod tasks;
@@ -23,6 +28,7 @@ mod timers;
 pub(crate) mod tools;
 
 use crate::{
+    agents::{Executor, Registry, query::Turns},
     engine::Engine,
     mcp::{self, StandbyLimits},
 };
@@ -44,6 +50,9 @@ pub struct App {
     /// How long calls over MCP may stand by.
     pub standby_limits: StandbyLimits,
     pub gateway: Arc<Gateway>,
+    pub agents: Arc<Registry>,
+    pub executor: Arc<Executor>,
+    pub turns: Arc<Turns>,
 }
 
 #[derive(OpenApi)]
@@ -67,6 +76,14 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(tasks::read, tasks::cancel))
         .routes(routes!(sessions::list))
         .routes(routes!(sessions::read, sessions::close))
+        .routes(routes!(activity::report))
+        .routes(routes!(agents::list))
+        .routes(routes!(agents::read, agents::put, agents::remove))
+        .routes(routes!(query::query))
+        .routes(routes!(socket::follow))
+        .routes(routes!(calls::list))
+        .routes(routes!(calls::replay))
+        .routes(routes!(calls::timers))
         .routes(routes!(inbox::read))
         .routes(routes!(inbox::lease))
         .routes(routes!(inbox::commit))

@@ -8,16 +8,13 @@ use super::{
 };
 use axum::{Router, http::Request, response::IntoResponse};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    server::graceful::{GracefulConnection, GracefulShutdown},
-};
-use std::{io, sync::Arc, time::Duration};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::{io, pin::pin, sync::Arc, time::Duration};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::Semaphore,
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::Service;
 
 /// A client has this long to send its request head, also between requests on one connection.
@@ -35,7 +32,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Serves until `stop` is cancelled and open requests are answered.
 pub async fn serve(listener: TcpListener, router: Router, guard: Guard, stop: CancellationToken) {
     let guard = Arc::new(guard);
-    let graceful = GracefulShutdown::new();
+    let (drain, open) = (CancellationToken::new(), TaskTracker::new());
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let nearest = tokio::spawn(async {
         loop {
@@ -58,21 +55,23 @@ pub async fn serve(listener: TcpListener, router: Router, guard: Guard, stop: Ca
             },
         };
         // Boxed, because a future that is moved into another takes its room twice.
-        let connection = Box::pin(graceful.watch(connection(stream, router.clone(), guard.clone())));
-        tokio::spawn(async move {
-            // A broken connection is the client's affair; what it interrupted has cleaned up after itself.
-            let _ = prompt(connection).await;
+        let connection = Box::pin(connection(stream, router.clone(), guard.clone(), drain.clone()));
+        open.spawn(async move {
+            prompt(connection).await;
             drop(place);
         });
     }
     drop(listener);
     nearest.abort();
-    if tokio::time::timeout(DRAIN, graceful.shutdown()).await.is_err() {
+    drain.cancel();
+    open.close();
+    if tokio::time::timeout(DRAIN, open.wait()).await.is_err() {
         tracing::warn!("some requests did not end in time");
     }
 }
 
-fn connection(stream: TcpStream, router: Router, guard: Arc<Guard>) -> impl GracefulConnection {
+/// One connection, until the client goes or, once `drain` is cancelled, its open request is answered.
+async fn connection(stream: TcpStream, router: Router, guard: Arc<Guard>, drain: CancellationToken) {
     let _ = stream.set_nodelay(true);
     let receipts = Receipts::default();
     let io = Flushing::new(TokioIo::new(stream), receipts.clone());
@@ -86,7 +85,20 @@ fn connection(stream: TcpStream, router: Router, guard: Arc<Guard>) -> impl Grac
             }
         }
     });
-    http1::Builder::new().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).serve_connection(io, service)
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .serve_connection(io, service)
+        // For WebSockets, which then live on their own.
+        .with_upgrades();
+    let mut connection = pin!(connection);
+    // A broken connection is the client's affair; what it interrupted has cleaned up after itself.
+    tokio::select! {
+        biased;
+        _ = connection.as_mut() => return,
+        () = drain.cancelled() => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = connection.await;
 }
 
 async fn pause(error: io::Error) {

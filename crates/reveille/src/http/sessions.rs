@@ -5,6 +5,7 @@ use super::{
     body::{Params, Segments, session},
     problem::ApiError,
 };
+use crate::agents::view::{CallView, SaidView, SessionTimerView};
 use crate::tools::{MessageView, Problem, ReminderView, SessionView, TimerView};
 use axum::{Json, extract::State};
 use reveille_core::{Call, Command, Item, Needs, Reject, Reply, command::Select};
@@ -14,6 +15,8 @@ use utoipa::{IntoParams, ToSchema};
 
 const LIMIT_DEFAULT: usize = 100;
 const LIMIT_MAX: usize = 1000;
+/// Of a conversation, so much is shown with its session.
+const CONVERSATION_SHOWN_MAX: usize = 200;
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -54,6 +57,12 @@ pub struct WholeSession {
     pub timers: Vec<TimerView>,
     /// The pending reminders and the latest ended ones.
     pub reminders: Vec<ReminderView>,
+    /// The timers of its agent, if it has one.
+    pub session_timers: Vec<SessionTimerView>,
+    /// Calls that these have caused.
+    pub calls: Vec<CallView>,
+    /// The latest that was said in it.
+    pub conversation: Vec<SaidView>,
     /// Messages not yet delivered.
     pub inbox: Vec<MessageView>,
 }
@@ -68,11 +77,15 @@ pub async fn read(State(app): State<App>, Segments(name): Segments<String>) -> R
     let needs = Needs { items: Select::Recent, inbox: true, key: None };
     let state = app.engine.store().load(&id, needs).await?;
     let Some(found) = &state.session else { return Err(Reject::UnknownSession(name).into()) };
+    let conversation = app.engine.store().conversation(&id, CONVERSATION_SHOWN_MAX).await?;
     let now = app.engine.now();
     Ok(Json(WholeSession {
         session: SessionView::of(found),
         timers: state.items.iter().filter_map(Item::as_timer).map(|timer| TimerView::of(timer, now)).collect(),
         reminders: state.items.iter().filter_map(Item::as_reminder).map(ReminderView::of).collect(),
+        session_timers: state.items.iter().filter_map(Item::as_session_timer).map(SessionTimerView::of).collect(),
+        calls: state.items.iter().filter_map(Item::as_call).map(CallView::of).collect(),
+        conversation: conversation.iter().map(SaidView::of).collect(),
         inbox: state.inbox.iter().map(MessageView::of).collect(),
     }))
 }

@@ -3,7 +3,7 @@
 use super::{App, problem::ApiError};
 use crate::tools::Seconds;
 use axum::{Json, extract::State};
-use reveille_core::{Millis, Status, batch::tally, reminder};
+use reveille_core::{Millis, Status, batch::tally, call, reminder, session_timer};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -15,6 +15,8 @@ pub struct Stats {
     pub started_at: i64,
     pub timers: TimerCounts,
     pub reminders: ReminderCounts,
+    pub session_timers: SessionTimerCounts,
+    pub calls: CallCounts,
     pub sessions: i64,
     pub messages: MessageCounts,
     pub standby: StandbyFigures,
@@ -40,6 +42,29 @@ pub struct ReminderCounts {
     pub due: i64,
     pub delivered: i64,
     pub missed: i64,
+    pub cancelled: i64,
+}
+
+/// The same for session timers; `pending` and `triggered` are the live states.
+#[derive(Serialize, ToSchema)]
+pub struct SessionTimerCounts {
+    pub created: i64,
+    pub pending: i64,
+    pub triggered: i64,
+    pub disabled: i64,
+    pub cancelled: i64,
+    /// Firings of all of them.
+    pub fired: i64,
+}
+
+/// The same for calls of tools and webhooks; `waiting` and `running` are the live states.
+#[derive(Serialize, ToSchema)]
+pub struct CallCounts {
+    pub created: i64,
+    pub waiting: i64,
+    pub running: i64,
+    pub done: i64,
+    pub failed: i64,
     pub cancelled: i64,
 }
 
@@ -82,6 +107,8 @@ pub async fn read(State(app): State<App>) -> Result<Json<Stats>, ApiError> {
     let count = |name: &str| tallies.get(name).copied().unwrap_or(0);
     let timers = |status: Status| count(tally::timers(status));
     let reminders = |status: reminder::Status| count(tally::reminders(status));
+    let session_timers = |status: session_timer::Status| count(tally::session_timers(status));
+    let calls = |status: call::Status| count(tally::calls(status));
     let (created, delivered) = (count(tally::MESSAGES_CREATED), count(tally::MESSAGES_DELIVERED));
     let withdrawn = count(tally::MESSAGES_WITHDRAWN);
     let late = |share| engine.metrics.lateness(share);
@@ -105,6 +132,22 @@ pub async fn read(State(app): State<App>) -> Result<Json<Stats>, ApiError> {
             delivered: reminders(reminder::Status::Delivered),
             missed: reminders(reminder::Status::Missed),
             cancelled: reminders(reminder::Status::Cancelled),
+        },
+        session_timers: SessionTimerCounts {
+            created: count(tally::SESSION_TIMERS_CREATED),
+            pending: session_timers(session_timer::Status::Pending),
+            triggered: session_timers(session_timer::Status::Triggered),
+            disabled: session_timers(session_timer::Status::Disabled),
+            cancelled: session_timers(session_timer::Status::Cancelled),
+            fired: count(tally::SESSION_TIMERS_FIRED),
+        },
+        calls: CallCounts {
+            created: count(tally::CALLS_CREATED),
+            waiting: calls(call::Status::Waiting),
+            running: calls(call::Status::Running),
+            done: calls(call::Status::Done),
+            failed: calls(call::Status::Failed),
+            cancelled: calls(call::Status::Cancelled),
         },
         sessions: count(tally::SESSIONS),
         messages: MessageCounts { created, delivered, withdrawn, pending: created - delivered - withdrawn },

@@ -320,6 +320,10 @@ pub struct SessionView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "claude-code")]
     pub client: Option<String>,
+    /// The configured agent whose timers run here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "acme:support")]
+    pub agent: Option<String>,
 }
 
 impl SessionView {
@@ -332,6 +336,7 @@ impl SessionView {
             live_timers: session.live_timers,
             live_reminders: session.live_reminders,
             client: session.client.clone(),
+            agent: session.agent.as_ref().map(ToString::to_string),
         }
     }
 }

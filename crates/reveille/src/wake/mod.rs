@@ -11,6 +11,7 @@ mod rule;
 
 pub use plan::Verdict;
 pub use rule::WakeRule;
+pub(crate) use rule::glob;
 
 use crate::engine::Engine;
 use attempt::Attempt;

@@ -152,7 +152,17 @@ impl Site {
         );
         let gateway = Arc::new(reveille::gateway::open(&Default::default(), &engine, stop.clone()).unwrap());
         let standby_limits = StandbyLimits::new(&McpConfig::default());
-        let app = App { engine: engine.clone(), stop: stop.clone(), started_at: engine.now(), standby_limits, gateway };
+        let (agents, executor) = reveille::agents::open(&Default::default(), &engine).unwrap();
+        let app = App {
+            engine: engine.clone(),
+            stop: stop.clone(),
+            started_at: engine.now(),
+            standby_limits,
+            gateway,
+            agents,
+            executor,
+            turns: Arc::default(),
+        };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(http::serve::serve(listener, http::router(app.clone()), Guard::default(), stop));

@@ -1,0 +1,333 @@
+//! Makes calls: those that timers fired and webhooks that are to be told, as they are begun by the engine, and those a
+//! model asks for, as it asks. One place for both, so that all of them keep the same bounds.
+
+use super::{
+    check::{Agent, Origin, Tool, fill},
+    client::{Answered, Fault, Outgoing},
+    reach::Reach,
+    registry::Registry,
+};
+use crate::engine::{Begun, Engine};
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, StatusCode, header};
+use http_body_util::Full;
+use reveille_core::{
+    Call, Command, ItemId, Millis, SessionId, Timestamp,
+    call::{End, Report, What},
+};
+use serde_json::{Map, Value, json};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError, Weak},
+    time::Duration,
+};
+use tokio::{
+    sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, Semaphore, mpsc},
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+/// Webhooks have this long to answer.
+const WEBHOOK_TIMEOUT: Millis = Millis::from_secs(20);
+/// An attempt is begun only if it ends so long before it would be taken for lost.
+const MARGIN: Millis = Millis::from_secs(10);
+/// What is under way when the server stops has this long; then it is cut off, and made again at the next start.
+const LAST_CALLS: Duration = Duration::from_secs(2);
+/// Until a report that could not be written is tried again.
+const RETRY: Millis = Millis::from_secs(1);
+/// Longest result that enters the context, in characters.
+const RESULT_CHARS_MAX: usize = 20_000;
+
+pub struct Executor {
+    engine: Arc<Engine>,
+    agents: Arc<Registry>,
+    outgoing: Outgoing,
+    settings: Settings,
+    places: Arc<Semaphore>,
+    hosts: Mutex<HashMap<String, Arc<Semaphore>>>,
+    /// Agents' actions of one session are called one after the other.
+    turns: Mutex<HashMap<SessionId, Weak<AsyncMutex<()>>>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Calls at once.
+    pub concurrency: usize,
+    /// Of these, to one host: one that hangs must not take all places.
+    pub concurrency_per_host: usize,
+    /// Whether agents from the API may reach this machine and its networks.
+    pub allow_private: bool,
+}
+
+/// One tool to be called.
+pub struct Asked<'a> {
+    pub session: &'a SessionId,
+    pub tool: &'a str,
+    pub arguments: &'a Map<String, Value>,
+    /// The same for every attempt.
+    pub key: &'a str,
+    /// The session timer that fired it.
+    pub timer: Option<&'a str>,
+}
+
+impl Executor {
+    pub fn new(engine: Arc<Engine>, agents: Arc<Registry>, settings: Settings) -> Self {
+        Self {
+            engine,
+            agents,
+            outgoing: Outgoing::default(),
+            places: Arc::new(Semaphore::new(settings.concurrency)),
+            hosts: Mutex::default(),
+            turns: Mutex::default(),
+            settings,
+        }
+    }
+
+    /// Makes what the engine begins, until `stop` is cancelled.
+    pub async fn run(self: Arc<Self>, mut begun: mpsc::UnboundedReceiver<Begun>, stop: CancellationToken) {
+        let mut running = JoinSet::new();
+        while let Some(Some(begun)) = stop.run_until_cancelled(begun.recv()).await {
+            while running.try_join_next().is_some() {}
+            let (executor, stop) = (self.clone(), stop.clone());
+            running.spawn(async move { executor.make(begun, stop).await });
+        }
+        while running.join_next().await.is_some() {}
+    }
+
+    async fn make(&self, begun: Begun, stop: CancellationToken) {
+        let stopped = async {
+            stop.cancelled().await;
+            tokio::time::sleep(LAST_CALLS).await;
+        };
+        let report = tokio::select! {
+            report = self.attempt(&begun) => report,
+            () = stopped => cut_off(),
+        };
+        self.report(begun, report).await;
+    }
+
+    /// Tells the engine how it ended. A report that cannot be written is written later; if that is too late, the attempt
+    /// counts as lost and is made again under the same key.
+    async fn report(&self, Begun { session, call }: Begun, report: Report) {
+        let lost_at = call.due().unwrap_or(self.engine.now());
+        self.engine.metrics.called(&call.agent, &call.what, &report);
+        let command = Command::CallEnded { id: call.id.clone(), attempt: call.attempts, report };
+        while let Err(error) = self.engine.execute(&session, Call::new(command.clone())).await {
+            tracing::warn!(%error, call = %call.id, "how a call ended cannot be written; trying again");
+            if self.engine.now() >= lost_at {
+                return;
+            }
+            self.engine.clock().sleep(RETRY).await;
+        }
+    }
+
+    async fn attempt(&self, Begun { session, call }: &Begun) -> Report {
+        let agent = match self.agents.get(&call.agent).await {
+            Ok(Some(agent)) => agent,
+            Ok(None) => return refused("the agent does not exist any more"),
+            Err(error) => return failed(error.to_string()),
+        };
+        let until = call.due();
+        match &call.what {
+            What::Tool { tool, arguments, silent, timer_id, .. } => {
+                let asked = Asked { session, tool, arguments, key: call.id.as_str(), timer: Some(timer_id) };
+                let turn = (!silent).then(|| self.turn(session));
+                let _turn = match &turn {
+                    Some(turn) => Some(turn.lock().await),
+                    None => None,
+                };
+                self.tool(&agent, &asked, until).await
+            }
+            What::Webhook { url, event, data } => {
+                self.webhook(&agent, session, &call.id, (url, event, data), until).await
+            }
+        }
+    }
+
+    /// The right to call agents' actions of this session.
+    pub fn turn(&self, session: &SessionId) -> Arc<AsyncMutex<()>> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(turn) = turns.get(session).and_then(Weak::upgrade) {
+            return turn;
+        }
+        turns.retain(|_, turn| turn.strong_count() > 0);
+        let turn = Arc::new(AsyncMutex::new(()));
+        turns.insert(session.clone(), Arc::downgrade(&turn));
+        turn
+    }
+
+    /// One attempt to call a tool. `until`: when it would be taken for lost.
+    pub async fn tool(&self, agent: &Agent, asked: &Asked<'_>, until: Option<Timestamp>) -> Report {
+        let Some(tool) = agent.tools.get(asked.tool) else {
+            let names: Vec<&str> = agent.tools.keys().map(String::as_str).collect();
+            return refused(format!("there is no tool '{}'; the tools are: {}", asked.tool, names.join(", ")));
+        };
+        if let Some(Err(why)) = tool.schema.as_ref().map(|schema| schema.check(&json!(asked.arguments))) {
+            return refused(format!("the arguments do not fit: {why}"));
+        }
+        let Some(endpoint) = &tool.endpoint else { return done("closed") };
+        let request = match tool_request(agent, tool, asked) {
+            Ok(request) => request,
+            Err(why) => return refused(why),
+        };
+        self.bounded(agent, request, endpoint.timeout, until).await
+    }
+
+    async fn webhook(
+        &self,
+        agent: &Agent,
+        session: &SessionId,
+        id: &ItemId,
+        (url, event, data): (&str, &str, &Value),
+        until: Option<Timestamp>,
+    ) -> Report {
+        let Some((_, signer)) = agent.webhooks.iter().find(|(known, _)| &**known == url) else {
+            return refused("the agent has no such webhook any more");
+        };
+        let now = self.engine.now();
+        let body = json!({
+            "type": event, "timestamp": now.to_iso(), "agent": agent.id, "session": session, "data": data,
+        })
+        .to_string();
+        let seconds = now.as_millis() / 1000;
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(url)
+            .header(header::CONTENT_TYPE, "application/json")
+            .header("webhook-id", id.as_str())
+            .header("webhook-timestamp", seconds)
+            .header("webhook-signature", signer.sign(id.as_str(), seconds, body.as_bytes()))
+            .body(Full::new(Bytes::from(body)));
+        match request {
+            Ok(request) => self.bounded(agent, request, WEBHOOK_TIMEOUT, until).await,
+            Err(error) => refused(error.to_string()),
+        }
+    }
+
+    /// Waits for a place, then sends and waits for the answer.
+    async fn bounded(
+        &self,
+        agent: &Agent,
+        request: Request<Full<Bytes>>,
+        timeout: Millis,
+        until: Option<Timestamp>,
+    ) -> Report {
+        let host = request.uri().authority().map(ToString::to_string).unwrap_or_default();
+        let _places = self.places(host).await;
+        let now = self.engine.now();
+        if until.is_some_and(|until| now.plus(timeout).plus(MARGIN) > until) {
+            return Report { status: None, took: Millis::ZERO, end: End::Postponed };
+        }
+        let reach = match agent.origin == Origin::File || self.settings.allow_private {
+            true => Reach::Private,
+            false => Reach::Public,
+        };
+        let sent = tokio::select! {
+            sent = self.outgoing.send(request, reach) => sent,
+            () = self.engine.clock().sleep(timeout) => {
+                return Report { took: timeout, ..failed(format!("no answer within {timeout} seconds")) };
+            }
+        };
+        Report { took: self.engine.now().since(now), ..judged(sent) }
+    }
+
+    async fn places(&self, host: String) -> (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>) {
+        let of_host = {
+            let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+            // Hosts with nobody waiting or calling are forgotten now and then.
+            if hosts.len() > 1000 {
+                hosts.retain(|_, places| Arc::strong_count(places) > 1);
+            }
+            hosts.entry(host).or_insert_with(|| Arc::new(Semaphore::new(self.settings.concurrency_per_host))).clone()
+        };
+        // The host's first: whoever waits for a slow host keeps no place from the others.
+        (of_host.acquire_owned().await.ok(), self.places.clone().acquire_owned().await.ok())
+    }
+}
+
+fn tool_request(agent: &Agent, tool: &Tool, asked: &Asked<'_>) -> Result<Request<Full<Bytes>>, String> {
+    let endpoint = tool.endpoint.as_ref().ok_or("the tool has no endpoint")?;
+    let (tenant, chatbot) = agent.id.parts();
+    let url = fill(&endpoint.url, asked.session.as_str(), tenant, chatbot);
+    let mut url = Url::parse(&url).map_err(|error| error.to_string())?;
+    let in_query = matches!(endpoint.method, Method::GET | Method::DELETE);
+    if in_query {
+        let mut query = url.query_pairs_mut();
+        for (name, value) in asked.arguments {
+            match value {
+                Value::String(text) => query.append_pair(name, text),
+                other => query.append_pair(name, &other.to_string()),
+            };
+        }
+    }
+    let body = if in_query { String::new() } else { json!(asked.arguments).to_string() };
+    let uri = if asked.arguments.is_empty() { url.as_str().trim_end_matches('?') } else { url.as_str() };
+    let mut request = Request::builder().method(&endpoint.method).uri(uri);
+    if !in_query {
+        request = request.header(header::CONTENT_TYPE, "application/json");
+    }
+    let coded = |text: &str| HeaderValue::from_bytes(text.as_bytes()).map_err(|error| error.to_string());
+    request = request
+        .header("idempotency-key", asked.key)
+        .header("x-reveille-session", coded(asked.session.as_str())?)
+        .header("x-reveille-agent", coded(agent.id.as_str())?)
+        .header("x-reveille-tool", asked.tool);
+    if let Some(timer) = asked.timer {
+        request = request.header("x-reveille-timer", timer);
+    }
+    let mut request = request.body(Full::new(Bytes::from(body))).map_err(|error| error.to_string())?;
+    for (name, value) in &endpoint.headers {
+        request.headers_mut().insert(name.clone(), value.clone());
+    }
+    Ok(request)
+}
+
+/// What an answer means for the call.
+fn judged(sent: Result<Answered, Fault>) -> Report {
+    let answered = match sent {
+        Ok(answered) => answered,
+        Err(fault @ Fault::Forbidden(_)) => return refused(fault.to_string()),
+        Err(fault) => return failed(fault.to_string()),
+    };
+    let status = answered.status;
+    let said = || answered.text.chars().take(200).collect::<String>();
+    let end = match status {
+        status if status.is_success() => End::Done { result: result(&answered) },
+        status if status.is_redirection() => {
+            End::Refused { error: format!("answered {status}; redirects are not followed, configure the final URL") }
+        }
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS => {
+            End::Failed { error: format!("answered {status}"), retry_after: answered.retry_after }
+        }
+        status if status.is_server_error() => {
+            End::Failed { error: format!("answered {status}: {}", said()), retry_after: answered.retry_after }
+        }
+        status => End::Refused { error: format!("answered {status}: {}", said()) },
+    };
+    Report { status: Some(status.as_u16()), took: Millis::ZERO, end }
+}
+
+fn result(answered: &Answered) -> String {
+    let mut text: String = answered.text.chars().take(RESULT_CHARS_MAX).collect();
+    if answered.cut || text.len() < answered.text.len() {
+        text.push_str("\n[cut: the answer was longer]");
+    }
+    text
+}
+
+fn done(result: &str) -> Report {
+    Report { status: None, took: Millis::ZERO, end: End::Done { result: result.to_owned() } }
+}
+
+fn failed(error: impl Into<String>) -> Report {
+    Report { status: None, took: Millis::ZERO, end: End::Failed { error: error.into(), retry_after: None } }
+}
+
+fn refused(error: impl Into<String>) -> Report {
+    Report { status: None, took: Millis::ZERO, end: End::Refused { error: error.into() } }
+}
+
+fn cut_off() -> Report {
+    failed("the server stopped in the middle of the attempt")
+}

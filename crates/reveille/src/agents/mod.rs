@@ -1,0 +1,49 @@
+//! Agents as they are configured, and what is done for their sessions: tools are called, webhooks told, turns run. When
+//! any of it is to be done is decided in the core.
+
+pub mod check;
+mod client;
+pub mod config;
+pub mod executor;
+pub mod model;
+pub mod query;
+mod reach;
+pub mod registry;
+mod schema;
+mod secret;
+mod signature;
+mod stage;
+pub mod turn;
+pub mod view;
+pub mod watch;
+
+pub use check::{Agent, Invalid, Origin};
+pub use config::AgentConfig;
+pub use executor::Executor;
+pub use registry::{AgentError, Registry};
+pub use stage::SessionStage;
+
+use crate::{config::Config, engine::Engine};
+use std::{num::NonZeroUsize, sync::Arc};
+
+/// Whether the operator's agents make sense; where not, and why.
+pub fn check(config: &Config) -> Result<(), Invalid> {
+    let found = watch::read(config).map_err(|error| Invalid::new("agents.dir", format!("{error:#}")))?;
+    let (limits, timers_max) = (config.limits(), config.limits.session_timers_per_session);
+    let rules = check::Rules { origin: Origin::File, secrets: secret::Allowed::All, timers_max, limits: &limits };
+    registry::of_files(found, rules).map(drop)
+}
+
+/// The agents of this configuration, and what makes their calls.
+pub fn open(config: &Config, engine: &Arc<Engine>) -> anyhow::Result<(Arc<Registry>, Arc<Executor>)> {
+    let settings = registry::Settings {
+        limits: engine.limits().clone(),
+        timers_max: config.limits.session_timers_per_session,
+        api_secrets: config.agents.api_secrets.clone(),
+        cache: NonZeroUsize::new(config.agents.cache).unwrap_or(NonZeroUsize::MIN),
+    };
+    let registry = Arc::new(Registry::new(engine.store().clone(), settings));
+    registry.load(watch::read(config)?)?;
+    let executor = Executor::new(engine.clone(), registry.clone(), config.executor());
+    Ok((registry, Arc::new(executor)))
+}

@@ -302,7 +302,7 @@ fn stopping_many_stops_those_that_live() {
         let timer = ledger.read(id);
         assert_eq!((timer.status(), timer.note.as_deref()), (Status::Stopped, Some(note)));
     }
-    assert_eq!(ledger.read(&spared).status(), Status::RunningBackground);
+    assert_eq!(ledger.read(&spared).status(), Status::Running);
     assert_eq!(ledger.session.as_ref().map(|session| session.live_timers), Some(1));
     let nothing_left = ledger.ask(stop).expect("stopping what has ended is no mistake");
     assert_eq!((nothing_left.reply, nothing_left.batch), (Reply::Stopped(0), None));

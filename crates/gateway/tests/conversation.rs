@@ -156,3 +156,15 @@ fn and_nowhere_else() {
         assert_eq!(put_back(protocol, body), (false, before));
     }
 }
+
+#[test]
+fn an_answer_that_has_another_name_upstream_is_called_by_that() {
+    let renamed = |previous: Value| {
+        let mut draft = draft(Protocol::Responses, json!({"input": "x", "previous_response_id": previous}));
+        draft.rename_previous("resp_shown", "resp_last");
+        serde_json::from_slice::<Value>(&draft.body()).unwrap()["previous_response_id"].clone()
+    };
+    assert_eq!(renamed(json!("resp_shown")), "resp_last");
+    assert_eq!(renamed(json!("resp_other")), "resp_other");
+    assert_eq!(renamed(json!(null)), Value::Null);
+}

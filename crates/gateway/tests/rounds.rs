@@ -428,3 +428,16 @@ async fn a_turn_that_ends_on_a_hidden_call_has_nothing_for_the_client_to_answer(
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_conversation_that_the_upstream_keeps_gets_only_what_is_new() {
+    let clock = Clock::default();
+    let world = world(&clock);
+    let script = json!({"steps": [calls(json!({}))], "then": [{"steps": [{"text": "ok"}]}]});
+    let body = json!({"model": "scripted", "conversation": "conv_1", "input": format!("script:{script}")});
+    let (status, _) = world.ask(support::post(Protocol::Responses.path(), body.to_string())).await;
+    assert_eq!(status, 200);
+    let second: Value = serde_json::from_slice(&world.log.requests()[1].body).unwrap();
+    let output = json!({"type": "function_call_output", "call_id": "call_0", "output": "好🙂"});
+    assert_eq!((&second["input"], &second["conversation"]), (&json!([output]), &json!("conv_1")));
+}

@@ -90,6 +90,16 @@ pub mod tally {
     pub const REQUESTS_SAVED: &str = "standbys.requests_saved";
     pub const SESSIONS: &str = "sessions.created";
 
+    /// Counts what happened, in contrast to what there is now. Shares of single agents are not told apart by the hour.
+    pub fn is_count(name: &str) -> bool {
+        use reminder::Status::{Due, Scheduled};
+        let now = [Status::Running, Status::Paused, Status::RunningBackground].map(timers).contains(&name)
+            || [Scheduled, Due].map(reminders).contains(&name)
+            || [session_timer::Status::Pending, session_timer::Status::Triggered].map(session_timers).contains(&name)
+            || [call::Status::Waiting, call::Status::Running].map(calls).contains(&name);
+        !now && !name.contains(' ')
+    }
+
     /// How many timers are in a live state now, or ever came into a final one.
     pub const fn timers(status: Status) -> &'static str {
         match status {

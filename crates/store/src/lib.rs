@@ -13,15 +13,18 @@ pub mod sqlite;
 pub use error::{CommitError, StoreError};
 pub use feed::{Feed, Group};
 pub use memory::MemoryStore;
-pub use query::{Committed, Found, HistoryFilter, ItemFilter, Order, Recorded, SessionFilter, StoredAgent};
+pub use query::{Committed, Found, HistoryFilter, HourTally, ItemFilter, Order, Recorded, SessionFilter, StoredAgent};
 pub use sqlite::SqliteStore;
 
 use async_trait::async_trait;
-use reveille_core::{AgentId, Batch, ItemId, Needs, Session, SessionId, Timestamp, Utterance, command::State};
+use reveille_core::{AgentId, Batch, ItemId, Millis, Needs, Session, SessionId, Timestamp, Utterance, command::State};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// How many ended items a session shows besides its live ones ([`reveille_core::command::Select::Recent`]).
 pub const RECENT_ENDED_MAX: usize = 50;
+
+/// What happened in each hour is kept this much longer than everything else: a few rows an hour.
+pub const HOURS_KEPT: Millis = Millis::from_secs(366 * 24 * 3600);
 
 /// Everything is scoped to one server: a store never shows or touches what belongs to another.
 #[async_trait]
@@ -63,6 +66,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// The durable counters.
     async fn tallies(&self) -> Result<BTreeMap<String, i64>, StoreError>;
+
+    /// By how much each counter of what happened moved in each hour from the one of `since` on, in order of time and name.
+    async fn hours(&self, since: Timestamp) -> Result<Vec<HourTally>, StoreError>;
 
     /// Removes up to `limit` rows of each kind that ended before `before`; how many were removed. Live items,
     /// undelivered messages of open sessions and the newest history entry always stay. A conversation goes when nothing

@@ -1,13 +1,14 @@
 //! The reference: the same contract on plain maps, short enough to be seen to be right. Durable it is not.
 
 use crate::{
-    CommitError, Committed, Feed, Found, HistoryFilter, ItemFilter, Order, RECENT_ENDED_MAX, Recorded, SessionFilter,
-    Store, StoreError, StoredAgent, feed::Listeners,
+    CommitError, Committed, Feed, Found, HOURS_KEPT, HistoryFilter, HourTally, ItemFilter, Order, RECENT_ENDED_MAX,
+    Recorded, SessionFilter, Store, StoreError, StoredAgent, feed::Listeners, query::hour_of,
 };
 use async_trait::async_trait;
 use reveille_core::{
     AgentId, Batch, Item, ItemId, ItemWrite, Kind, Message, MessageWrite, Needs, RequestKey, Session, SessionId,
     Timestamp, Utterance,
+    batch::tally,
     command::{Select, State},
     session::SessionState,
 };
@@ -31,6 +32,7 @@ struct Inner {
     conversation: BTreeMap<i64, (SessionId, Utterance)>,
     agents: BTreeMap<AgentId, StoredAgent>,
     tallies: BTreeMap<String, i64>,
+    hours: BTreeMap<(i64, String), i64>,
     last: i64,
     last_seq: i64,
 }
@@ -101,6 +103,10 @@ impl Inner {
         self.last_seq += batch.history.len() as i64;
         for tally in &batch.tallies {
             *self.tallies.entry(tally.name.to_string()).or_default() += tally.by;
+            if tally::is_count(&tally.name) {
+                let hour = hour_of(batch.session.active_at);
+                *self.hours.entry((hour, tally.name.to_string())).or_default() += tally.by;
+            }
         }
         Ok(first_seq)
     }
@@ -200,6 +206,8 @@ impl Inner {
             .map(|session| session.id.clone())
             .collect();
         let newest = self.last_seq;
+        let hours_before = before.minus(HOURS_KEPT).as_millis();
+        self.hours.retain(|(hour, _), _| *hour >= hours_before);
         let removed = take(&mut self.items, limit, |_, stored| old(stored.item.ended_at()))
             + take(&mut self.messages, limit, |_, (owner, message)| match &message.delivered {
                 Some(delivered) => delivered.at < before,
@@ -360,6 +368,18 @@ impl Store for MemoryStore {
 
     async fn agents(&self) -> Result<Vec<(AgentId, StoredAgent)>, StoreError> {
         Ok(self.inner().agents.iter().map(|(id, agent)| (id.clone(), agent.clone())).collect())
+    }
+
+    async fn hours(&self, since: Timestamp) -> Result<Vec<HourTally>, StoreError> {
+        let inner = self.inner();
+        let hours = inner.hours.range((hour_of(since), String::new())..);
+        Ok(hours
+            .map(|((hour, name), value)| HourTally {
+                hour: Timestamp::from_millis(*hour),
+                name: name.clone(),
+                value: *value,
+            })
+            .collect())
     }
 
     async fn tallies(&self) -> Result<BTreeMap<String, i64>, StoreError> {

@@ -31,6 +31,21 @@ pub struct ItemFilter {
     pub limit: usize,
 }
 
+/// What one durable counter moved by within one hour.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HourTally {
+    /// When the hour began.
+    pub hour: Timestamp,
+    pub name: String,
+    pub value: i64,
+}
+
+/// The beginning of the hour (UTC) in which this is.
+pub(crate) fn hour_of(at: Timestamp) -> i64 {
+    const HOUR_MS: i64 = 3_600_000;
+    at.as_millis().div_euclid(HOUR_MS).saturating_mul(HOUR_MS)
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
     /// Order of creation.

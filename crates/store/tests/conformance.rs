@@ -85,6 +85,7 @@ macro_rules! backend {
                 lists::history_is_filtered
                 lists::history_is_read_in_both_directions
                 lists::tallies_are_the_sums_of_what_was_committed
+                lists::what_happened_is_counted_by_the_hour
                 feed::the_feed_has_the_order_and_the_numbers_of_the_commits
                 feed::every_feed_hears_what_is_committed_from_then_on
                 purge::live_items_stay

@@ -8,13 +8,13 @@ use reveille::{
     clock::ManualClock,
     config::McpConfig,
     engine::{Engine, Settings},
-    http::{self, App, guard::Guard},
+    http::{self, App, serve::Doorman},
     mcp::StandbyLimits,
 };
 use reveille_core::{AgentId, Batch, ItemId, Needs, Session, SessionId, Timestamp, Utterance, command::State};
 use reveille_store::{
-    CommitError, Committed, Feed, Found, HistoryFilter, ItemFilter, Recorded, SessionFilter, SqliteStore, Store,
-    StoreError, StoredAgent,
+    CommitError, Committed, Feed, Found, HistoryFilter, HourTally, ItemFilter, Recorded, SessionFilter, SqliteStore,
+    Store, StoreError, StoredAgent,
 };
 use serde_json::{Value, json};
 use std::{
@@ -94,6 +94,9 @@ impl Store for Disk {
     async fn tallies(&self) -> Result<BTreeMap<String, i64>, StoreError> {
         self.inner.tallies().await
     }
+    async fn hours(&self, since: Timestamp) -> Result<Vec<HourTally>, StoreError> {
+        self.inner.hours(since).await
+    }
     async fn purge(&self, before: Timestamp, limit: usize) -> Result<usize, StoreError> {
         self.inner.purge(before, limit).await
     }
@@ -153,6 +156,7 @@ impl Site {
         let gateway = Arc::new(reveille::gateway::open(&Default::default(), &engine, stop.clone()).unwrap());
         let standby_limits = StandbyLimits::new(&McpConfig::default());
         let (agents, executor) = reveille::agents::open(&Default::default(), &engine).unwrap();
+        let doorman = Doorman::default();
         let app = App {
             engine: engine.clone(),
             stop: stop.clone(),
@@ -162,10 +166,12 @@ impl Site {
             agents,
             executor,
             turns: Arc::default(),
+            access: doorman.access.clone(),
+            ui_dir: None,
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        tokio::spawn(http::serve::serve(listener, http::router(app.clone()), Guard::default(), stop));
+        tokio::spawn(http::serve::serve(listener, http::router(app.clone()), doorman, stop));
         Self { disk, clock, app, engine, url, http: client(), _data: data }
     }
 

@@ -9,8 +9,8 @@ mod write;
 mod writer;
 
 use crate::{
-    CommitError, Committed, Feed, Found, HistoryFilter, ItemFilter, Recorded, SessionFilter, Store, StoreError,
-    StoredAgent, feed::Listeners,
+    CommitError, Committed, Feed, Found, HistoryFilter, HourTally, ItemFilter, Recorded, SessionFilter, Store,
+    StoreError, StoredAgent, feed::Listeners,
 };
 use async_trait::async_trait;
 use lane::Lane;
@@ -164,6 +164,11 @@ impl Store for SqliteStore {
     async fn tallies(&self) -> Result<BTreeMap<String, i64>, StoreError> {
         let server = self.server;
         self.slow.read(move |connection| read::tallies(connection, server)).await
+    }
+
+    async fn hours(&self, since: Timestamp) -> Result<Vec<HourTally>, StoreError> {
+        let server = self.server;
+        self.slow.read(move |connection| read::hours(connection, server, since)).await
     }
 
     async fn purge(&self, before: Timestamp, limit: usize) -> Result<usize, StoreError> {

@@ -1,5 +1,6 @@
 //! Retention. Finding the rows is a read; only the short deletes by key hold the writer.
 
+use crate::HOURS_KEPT;
 use rusqlite::{Connection, Result, params};
 
 /// Numbers of the rows to remove, per table.
@@ -12,6 +13,8 @@ pub struct Expired {
     sessions: Vec<i64>,
     /// What has happened since stays.
     before: i64,
+    /// The server whose hours before this go too.
+    hours: (i64, i64),
 }
 
 impl Expired {
@@ -51,6 +54,7 @@ pub fn find(connection: &Connection, server: i64, before: i64, limit: usize) -> 
              AND NOT EXISTS (SELECT 1 FROM messages WHERE session = s.num AND delivered_at IS NULL)
              AND last_history < coalesce((SELECT min(seq) FROM history WHERE server = ?1), 0) LIMIT ?3",
         )?,
+        hours: (server, before.saturating_sub_unsigned(HOURS_KEPT.get())),
     })
 }
 
@@ -60,6 +64,8 @@ pub fn remove(connection: &Connection, expired: &Expired) -> Result<usize> {
         let mut statement = connection.prepare_cached(sql)?;
         keys.iter().try_fold(0, |sum, key| Ok(sum + statement.execute([key])?))
     };
+    let (server, before) = expired.hours;
+    connection.prepare_cached("DELETE FROM hours WHERE server = ?1 AND hour < ?2")?.execute([server, before])?;
     Ok(remove("DELETE FROM items WHERE seq = ?1 AND ended IS NOT NULL", &expired.items)?
         + remove(
             "DELETE FROM messages WHERE seq = ?1 AND (delivered_at IS NOT NULL OR EXISTS

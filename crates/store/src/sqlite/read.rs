@@ -1,6 +1,9 @@
 //! SQL into rows of the domain. All of it runs on read-only connections.
 
-use crate::{Found, HistoryFilter, ItemFilter, Order, RECENT_ENDED_MAX, Recorded, SessionFilter, StoredAgent};
+use crate::{
+    Found, HistoryFilter, HourTally, ItemFilter, Order, RECENT_ENDED_MAX, Recorded, SessionFilter, StoredAgent,
+    query::hour_of,
+};
 use reveille_core::{
     AgentId, HistoryEntry, Item, ItemId, Kind, Lease, LeaseId, Message, MessageKind, Needs, RequestKey, Session,
     SessionId, SubjectKind, Timestamp, Utterance,
@@ -260,6 +263,15 @@ fn session_history(
 }
 
 const HISTORY: &str = "seq, name, at, kind, subject, event, data";
+
+pub fn hours(connection: &Connection, server: i64, since: Timestamp) -> Result<Vec<HourTally>> {
+    connection
+        .prepare_cached("SELECT hour, name, value FROM hours WHERE server = ?1 AND hour >= ?2 ORDER BY hour, name")?
+        .query_map(params![server, hour_of(since)], |row| {
+            Ok(HourTally { hour: Timestamp::from_millis(row.get(0)?), name: row.get(1)?, value: row.get(2)? })
+        })?
+        .collect()
+}
 
 pub fn tallies(connection: &Connection, server: i64) -> Result<BTreeMap<String, i64>> {
     connection

@@ -271,6 +271,16 @@ pub fn set_agent(connection: &Connection, server: i64, id: &AgentId, agent: Opti
     Ok(removed > 0)
 }
 
+pub fn add_hour(connection: &Connection, server: i64, hour: i64, name: &str, by: i64) -> Result<()> {
+    connection
+        .prepare_cached(
+            "INSERT INTO hours (server, hour, name, value) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT (server, hour, name) DO UPDATE SET value = value + excluded.value",
+        )?
+        .execute(params![server, hour, name, by])?;
+    Ok(())
+}
+
 pub fn add_tally(connection: &Connection, server: i64, name: &str, by: i64) -> Result<()> {
     connection
         .prepare_cached(

@@ -7,8 +7,8 @@ use super::{
     purge::{self, Expired},
     write::{self, Applied, Places},
 };
-use crate::{CommitError, Committed, StoreError, StoredAgent, feed::Listeners};
-use reveille_core::{AgentId, Batch};
+use crate::{CommitError, Committed, StoreError, StoredAgent, feed::Listeners, query::hour_of};
+use reveille_core::{AgentId, Batch, batch::tally};
 use rusqlite::{Connection, ErrorCode};
 use std::{
     collections::HashMap,
@@ -138,17 +138,27 @@ impl Writer {
         self.connection.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
         let mut seq = self.next_seq;
         let mut tallies: HashMap<&str, i64> = HashMap::new();
+        let mut hours: HashMap<(i64, &str), i64> = HashMap::new();
         let mut applied = Vec::with_capacity(group.len());
         for (batch, _) in group {
             let one = write::apply(&self.connection, self.server, &mut self.places, batch, seq).map_err(refused)?;
             if one == Applied::Yes {
                 seq += batch.history.len() as i64;
-                batch.tallies.iter().for_each(|tally| *tallies.entry(&tally.name).or_default() += tally.by);
+                let hour = hour_of(batch.session.active_at);
+                for tally in &batch.tallies {
+                    *tallies.entry(&tally.name).or_default() += tally.by;
+                    if tally::is_count(&tally.name) {
+                        *hours.entry((hour, &tally.name)).or_default() += tally.by;
+                    }
+                }
             }
             applied.push(one);
         }
         for (name, by) in tallies {
             write::add_tally(&self.connection, self.server, name, by).map_err(failed)?;
+        }
+        for ((hour, name), by) in hours {
+            write::add_hour(&self.connection, self.server, hour, name, by).map_err(failed)?;
         }
         if let Err(error) = self.connection.execute_batch("COMMIT") {
             return Err(self.uncertain(failed(error)).into());

@@ -266,3 +266,32 @@ pub async fn tallies_are_the_sums_of_what_was_committed(store: &Arc<dyn Store>) 
         assert_eq!(sums.get(name), Some(&count), "{name}");
     }
 }
+
+pub async fn what_happened_is_counted_by_the_hour(store: &Arc<dyn Store>) {
+    const HOUR: i64 = 3600;
+    // The first instant of these tests is 800 seconds into its hour.
+    const LAST: i64 = 2 * HOUR + HOUR - 800 - 1;
+    furnished(&**store).await;
+    run(&**store, "later", mission("timer_later", "x", 7200), at(2 * HOUR)).await;
+    run(&**store, "later", mission("timer_last", "x", 7200), at(LAST)).await;
+    let hours = async |since: i64| -> Vec<(i64, String, i64)> {
+        let found = store.hours(at(since)).await.unwrap();
+        found.into_iter().map(|one| (one.hour.as_millis(), one.name, one.value)).collect()
+    };
+    let all = hours(0).await;
+    assert!(all.is_sorted(), "in order of time and name: {all:?}");
+    // What there is now is no count of what happened.
+    assert!(all.iter().all(|(_, name, _)| name != "timers.running" && name != "timers.running_background"), "{all:?}");
+    let count = |wanted: &str| all.iter().filter(|(_, name, _)| name == wanted).map(|(_, _, value)| value).sum::<i64>();
+    let sums = store.tallies().await.unwrap();
+    for name in ["timers.created", "timers.completed", "timers.stopped", "messages.created", "sessions.created"] {
+        assert_eq!(count(name), sums[name], "{name}");
+    }
+    let created = |found: &[(i64, String, i64)]| -> Vec<i64> {
+        found.iter().filter(|(_, name, _)| name == "timers.created").map(|(_, _, value)| *value).collect()
+    };
+    assert_eq!(created(&all), [6, 2], "two hours, one far from the other");
+    // The hour in which `since` lies is whole.
+    assert_eq!(created(&hours(LAST).await), [2]);
+    assert_eq!(hours(LAST + 1).await, []);
+}

@@ -13,8 +13,8 @@ use reveille_core::{
     utterance::Role,
 };
 use reveille_store::{
-    CommitError, Committed, Found, HistoryFilter, ItemFilter, Order, Recorded, SessionFilter, Store, StoreError,
-    StoredAgent,
+    CommitError, Committed, Found, HistoryFilter, HourTally, ItemFilter, Order, Recorded, SessionFilter, Store,
+    StoreError, StoredAgent,
 };
 use std::{
     collections::{BTreeMap, HashMap},
@@ -230,6 +230,7 @@ pub struct Picture {
     pub agents: Vec<(AgentId, StoredAgent)>,
     pub history: Vec<Recorded>,
     pub tallies: BTreeMap<String, i64>,
+    pub hours: Vec<HourTally>,
 }
 
 pub async fn picture(store: &dyn Store) -> Picture {
@@ -261,6 +262,7 @@ pub async fn try_picture(store: &dyn Store) -> Result<Picture, StoreError> {
         agents: store.agents().await?,
         history: store.history(HistoryFilter { after: Some(0), limit: ALL, ..HistoryFilter::default() }).await?,
         tallies: store.tallies().await?,
+        hours: store.hours(Timestamp::from_millis(0)).await?,
     })
 }
 

@@ -103,3 +103,12 @@ CREATE TABLE tallies (
     value INTEGER NOT NULL,
     PRIMARY KEY (server, name)
 ) WITHOUT ROWID;
+
+-- The same by the hour (the instant it began), for what happened; not for what there is now.
+CREATE TABLE hours (
+    server INTEGER NOT NULL,
+    hour INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    value INTEGER NOT NULL,
+    PRIMARY KEY (server, hour, name)
+) WITHOUT ROWID;

@@ -14,7 +14,7 @@ const HOP_BY_HOP: [HeaderName; 7] = [
 ];
 
 /// Set anew for the upstream, or meant for us.
-const OURS: [HeaderName; 7] = [
+const OURS: [HeaderName; 8] = [
     header::HOST,
     header::CONTENT_LENGTH,
     header::EXPECT,
@@ -22,6 +22,7 @@ const OURS: [HeaderName; 7] = [
     header::PROXY_AUTHENTICATE,
     HeaderName::from_static("x-reveille-session"),
     HeaderName::from_static("x-reveille-agent"),
+    HeaderName::from_static("x-reveille-token"),
 ];
 
 /// Headers on their way upstream.

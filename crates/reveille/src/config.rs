@@ -2,6 +2,9 @@
 //! that a misspelt one is not silently without effect.
 
 pub mod gateway;
+mod token;
+
+pub use token::Token;
 
 use crate::{
     agents::{self, AgentConfig, executor},
@@ -36,8 +39,13 @@ pub struct Config {
     pub database_url: Option<String>,
     /// Host names besides the loopback's that requests may be addressed to.
     pub allowed_hosts: Vec<String>,
-    /// Listening beyond the loopback lets anybody who reaches the port use it; this says that that is intended.
-    pub allow_remote: bool,
+    /// A file with the token that every request has to bring; the variable REVEILLE_TOKEN goes over it.
+    pub token_file: Option<PathBuf>,
+    /// The token itself: only from there. Without one, whoever reaches the server may use it.
+    #[serde(skip)]
+    pub token: Option<Token>,
+    /// The dashboard's files, for work on them, instead of those in the binary.
+    pub ui_dir: Option<PathBuf>,
     /// Ended timers, delivered messages and history are kept this long.
     pub retention: Length,
     /// Wake commands that run at once, of all rules together.
@@ -135,7 +143,9 @@ impl Default for Config {
             server_id: None,
             database_url: None,
             allowed_hosts: Vec::new(),
-            allow_remote: false,
+            token_file: None,
+            token: None,
+            ui_dir: None,
             retention: Length(Millis::from_secs(7 * 24 * 3600)),
             wake_concurrency: 4,
             limits: LimitsConfig::default(),
@@ -211,7 +221,8 @@ const KEYS: &[(&str, Form)] = &[
     ("server_id", Form::Text),
     ("database_url", Form::Text),
     ("allowed_hosts", Form::List),
-    ("allow_remote", Form::Plain),
+    ("token_file", Form::Text),
+    ("ui_dir", Form::Text),
     ("retention", Form::Text),
     ("wake_concurrency", Form::Plain),
     ("limits.timers_per_session", Form::Plain),
@@ -282,7 +293,11 @@ impl Config {
                 return Err(ConfigError::Environment { name, why: error.message().to_owned() });
             }
         }
-        table.try_into().map_err(invalid)
+        let mut config: Config = table.try_into().map_err(invalid)?;
+        // Beside the file that names it, wherever the program was started.
+        let file = config.token_file.as_ref().map(|file| path.parent().unwrap_or(Path::new("")).join(file));
+        config.token = Token::find(variable(token::VARIABLE), file.as_deref())?;
+        Ok(config)
     }
 
     /// What can only be said of the whole, after flags.
@@ -291,10 +306,11 @@ impl Config {
         if self.database_url.is_some() {
             return value("database_url", "this version keeps everything in SQLite in `data_dir`; leave the key out");
         }
-        if !self.listen.ip().is_loopback() && !self.allow_remote {
+        if !self.listen.ip().is_loopback() && self.token.is_none() {
             return value(
                 "listen",
-                "anybody who reaches this address could use the server; listen on 127.0.0.1, or set `allow_remote = true`",
+                "anybody who reaches this address could use the server; listen on 127.0.0.1, or give it a token \
+                 (`token_file`, or the variable REVEILLE_TOKEN)",
             );
         }
         if self.server_id.as_ref().is_some_and(|id| id.trim().is_empty()) {
@@ -362,7 +378,12 @@ impl Config {
     /// The wake commands, for a server that listens here.
     pub fn wake_rules(&self, address: SocketAddr) -> Rules {
         let list = self.wake.iter().map(|(name, rule)| (name.clone(), rule.clone())).collect();
-        Rules { list, concurrency: self.wake_concurrency, server: format!("http://{address}") }
+        Rules {
+            list,
+            concurrency: self.wake_concurrency,
+            server: format!("http://{address}"),
+            token: self.token.clone(),
+        }
     }
 
     pub fn database(&self) -> PathBuf {
@@ -494,7 +515,14 @@ mod tests {
     #[test]
     fn every_key_has_an_environment_variable() {
         let agents = AgentsConfig { dir: Some("x".into()), allow_private: Some(true), ..AgentsConfig::default() };
-        let full = Config { server_id: Some("x".into()), database_url: Some("x".into()), agents, ..Config::default() };
+        let full = Config {
+            server_id: Some("x".into()),
+            database_url: Some("x".into()),
+            token_file: Some("x".into()),
+            ui_dir: Some("x".into()),
+            agents,
+            ..Config::default()
+        };
         let mut paths = Vec::new();
         for (key, value) in Table::try_from(&full).expect("representable") {
             match value {
@@ -524,7 +552,7 @@ mod tests {
     fn beyond_the_loopback_needs_a_word() {
         let open = Config { listen: "0.0.0.0:7383".parse().expect("valid"), ..Config::default() };
         assert!(open.check().is_err());
-        assert!(Config { allow_remote: true, ..open }.check().is_ok());
+        assert!(Config { token: Token::parse("0123456789abcdef").ok(), ..open }.check().is_ok());
         assert!(Config::default().check().is_ok());
     }
 }

@@ -261,6 +261,11 @@ impl Metrics {
         self.late.at(share)
     }
 
+    /// How many firings were within each of [`SPREAD_MS`], and how many above all.
+    pub fn lateness_spread(&self) -> Vec<(Option<u64>, u64)> {
+        self.late.spread()
+    }
+
     pub fn render(&self) -> String {
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("writing to a string cannot fail");
@@ -271,6 +276,8 @@ impl Metrics {
 /// Counts by size: exact up to 16 ms, within an eighth beyond. Constant memory.
 struct Percentiles([AtomicU64; BUCKETS]);
 
+/// Bounds that people think in; each is the end of a bucket.
+const SPREAD_MS: [u64; 8] = [1, 3, 7, 15, 63, 255, 1023, 8191];
 const BUCKETS: usize = 16 + 8 * 40;
 
 impl Default for Percentiles {
@@ -282,6 +289,16 @@ impl Default for Percentiles {
 impl Percentiles {
     fn observe(&self, late: Millis) {
         self.0[bucket(late.get())].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn spread(&self) -> Vec<(Option<u64>, u64)> {
+        let mut shares: Vec<(Option<u64>, u64)> =
+            SPREAD_MS.into_iter().map(Some).chain([None]).map(|within| (within, 0)).collect();
+        for (bucket, count) in self.0.iter().enumerate() {
+            let place = SPREAD_MS.partition_point(|within| *within < upper_bound(bucket));
+            shares[place].1 += count.load(Ordering::Relaxed);
+        }
+        shares
     }
 
     fn at(&self, share: f64) -> Option<u64> {
@@ -331,6 +348,10 @@ mod tests {
         assert_eq!(late.at(0.10), Some(10));
         assert!((50..=56).contains(&late.at(0.50).expect("observed")));
         assert!((99..=112).contains(&late.at(0.99).expect("observed")));
+        let spread = late.spread();
+        assert_eq!(spread.iter().map(|(_, count)| count).sum::<u64>(), 100);
+        assert_eq!(spread[..4], [(Some(1), 1), (Some(3), 2), (Some(7), 4), (Some(15), 8)]);
+        assert_eq!((spread[4], spread[8]), ((Some(63), 48), (None, 0)));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::{
     config::Config,
     engine::{Engine, Settings},
     gateway,
-    http::{self, App, guard::Guard},
+    http::{self, App, access::Access, guard::Guard, serve::Doorman},
     mcp::StandbyLimits,
 };
 use anyhow::Context;
@@ -63,12 +63,23 @@ impl Server {
         let gateway = gateway::open(&config.gateway, &engine, stop_door.clone())?;
         let gateway = Arc::new(gateway.stage(SessionStage::new(engine.clone(), agents.clone())));
         let (started_at, standby_limits) = (engine.now(), StandbyLimits::new(&config.mcp));
-        let (engine_too, stop, turns) = (engine.clone(), stop_door.clone(), Arc::default());
-        let app = App { engine: engine_too, stop, started_at, standby_limits, gateway, agents, executor, turns };
+        let access = Arc::new(Access::new(config.token.as_ref(), engine.clock().clone()));
+        let app = App {
+            engine: engine.clone(),
+            stop: stop_door.clone(),
+            started_at,
+            standby_limits,
+            gateway,
+            agents,
+            executor,
+            turns: Arc::default(),
+            access: access.clone(),
+            ui_dir: config.ui_dir.clone(),
+        };
         let (announced, address_file) = (Address::new(address), config.address_file());
         let hosts = config.allowed_hosts.iter().cloned().chain([address.ip().to_string()]);
-        let guard = Guard::new(hosts, announced.server.clone());
-        let door = tokio::spawn(http::serve::serve(listener, http::router(app), guard, stop_door.clone()));
+        let doorman = Doorman { guard: Guard::new(hosts, announced.server.clone()), access };
+        let door = tokio::spawn(http::serve::serve(listener, http::router(app), doorman, stop_door.clone()));
         announced.write(&address_file).with_context(|| format!("cannot write {}", address_file.display()))?;
         Ok(Self { address, engine, address_file, stop_door, door, stop_engine, tasks })
     }

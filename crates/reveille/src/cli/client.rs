@@ -3,7 +3,7 @@
 use super::Failure;
 use crate::{
     address::{Address, SERVER_HEADER},
-    config::Config,
+    config::{Config, Token},
 };
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde_json::Value;
@@ -12,17 +12,19 @@ pub struct Client {
     http: reqwest::Client,
     address: Address,
     kind: Option<&'static str>,
+    token: Option<Token>,
 }
 
 impl Client {
+    /// A server named by the user; the token of our own configuration is none of its business.
     pub fn new(url: &str) -> Result<Self, Failure> {
-        Self::to(Address::at(url))
+        Self::to(Address::at(url), Token::from_environment())
     }
 
-    fn to(address: Address) -> Result<Self, Failure> {
+    fn to(address: Address, token: Option<Token>) -> Result<Self, Failure> {
         // The server is on this machine or named on purpose: a proxy from the environment is not meant for it.
         let http = reqwest::Client::builder().no_proxy().build()?;
-        Ok(Self { http, address, kind: None })
+        Ok(Self { http, address, kind: None, token })
     }
 
     /// Calls in the name of this kind of program.
@@ -33,7 +35,8 @@ impl Client {
     /// The server that runs on the configured data directory, else the one on the configured address.
     pub fn of(config: &Config) -> Result<Self, Failure> {
         let running = Address::read(&config.address_file());
-        Self::to(running.unwrap_or_else(|| Address::at(&format!("http://{}", config.listen))))
+        let address = running.unwrap_or_else(|| Address::at(&format!("http://{}", config.listen)));
+        Self::to(address, config.token.clone())
     }
 
     pub async fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<Value, Failure> {
@@ -48,6 +51,9 @@ impl Client {
         let mut request = self.http.request(method, format!("{}{path}", self.address.url));
         if let Some(server) = &self.address.server {
             request = request.header(SERVER_HEADER, server);
+        }
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token.expose());
         }
         match self.kind {
             Some(kind) => request.header("x-reveille-client", kind),

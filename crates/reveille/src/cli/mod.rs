@@ -20,6 +20,7 @@ mod serve;
 mod setup;
 mod show;
 mod timer;
+mod watch;
 
 use crate::{config::Config, mcp::bridge::Daemon};
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -76,6 +77,8 @@ enum Command {
     Timer(timer::TimerArgs),
     /// List timers, soonest first
     Ls(ls::LsArgs),
+    /// Watch live timers in the terminal, with keys to pause, resume, cancel and stop them
+    Watch(watch::WatchArgs),
     /// Show one timer
     Read(read::ReadArgs),
     /// End a timer for good, or all of them
@@ -194,6 +197,7 @@ fn ask(common: &Common, command: Command) -> Done {
         match command {
             Command::Timer(args) => timer::run(common, &client, args).await,
             Command::Ls(args) => ls::run(common, &client, args).await,
+            Command::Watch(args) => watch::run(common, args).await,
             Command::Read(args) => read::run(common, &client, args).await,
             Command::Stop(args) => act::stop(common, &client, args).await,
             Command::Cancel(args) => act::run(common, &client, "cancel", args, None).await,

@@ -46,7 +46,10 @@ pub async fn run(common: &Common, client: &Client, args: TimerArgs) -> Done {
         }
     }
     let path = format!("/api/sessions/{}/tools/timer", segment(&args.session.session));
-    let bar = bar(common, &args);
+    let bar = match shown(common, client, &args).await {
+        Some(length) => bar(&args, length),
+        None => None,
+    };
     let result = client.post(&path, &Value::Object(body)).await;
     if let Some(bar) = bar {
         bar.finish_and_clear();
@@ -82,8 +85,8 @@ fn tell(result: &Value) {
     show::line(&format!("\n{next}"));
 }
 
-/// The stand-by as a bar, drawn on a terminal only. The server keeps the time; this merely shows it.
-fn bar(common: &Common, args: &TimerArgs) -> Option<ProgressBar> {
+/// How long the call will stand by at most, if that is to be shown.
+async fn shown(common: &Common, client: &Client, args: &TimerArgs) -> Option<Millis> {
     if common.json || args.mission.is_some() {
         return None;
     }
@@ -92,11 +95,18 @@ fn bar(common: &Common, args: &TimerArgs) -> Option<ProgressBar> {
         duration::parse("duration", &value, Millis::new(u64::MAX >> 12)).ok()
     };
     let (total, timeout) = (parse(&args.total), parse(&args.timeout));
-    let shown = match (total, timeout) {
-        (Some(total), Some(timeout)) => total.min(timeout),
-        (Some(length), None) | (None, Some(length)) => length,
-        (None, None) => return None,
+    let total = match (total, &args.id) {
+        (None, Some(id)) => {
+            let timer = client.get(&format!("/api/timers/{}", segment(id)), &[]).await.ok()?;
+            duration::parse("remaining_time", &timer["remaining_time"], Millis::new(u64::MAX >> 12)).ok()
+        }
+        (total, _) => total,
     };
+    total.into_iter().chain(timeout).min()
+}
+
+/// The stand-by as a bar, drawn on a terminal only. The server keeps the time; this merely shows it.
+fn bar(args: &TimerArgs, shown: Millis) -> Option<ProgressBar> {
     let style = ProgressStyle::with_template("{msg} {bar:40.cyan/blue} {eta_precise} left").ok()?;
     let bar = ProgressBar::with_draw_target(Some(shown.get()), ProgressDrawTarget::stderr()).with_style(style);
     bar.set_message(show::clean(args.reason.as_deref().or(args.id.as_deref()).unwrap_or("standing by")));

@@ -3,7 +3,7 @@
 
 use super::problem::ApiError;
 use crate::address::SERVER_HEADER;
-use axum::http::{HeaderMap, Request, StatusCode, header};
+use axum::http::{HeaderMap, Method, Request, StatusCode, header};
 use std::net::IpAddr;
 
 #[derive(Clone, Debug, Default)]
@@ -53,6 +53,9 @@ impl Guard {
         {
             return refuse("the origin", origin);
         }
+        if !request.headers().contains_key(header::ORIGIN) && from_elsewhere(request) {
+            return refuse("the page that asks", "of another site");
+        }
         if let Some(meant) = text(request.headers(), SERVER_HEADER)
             && self.server.as_deref() != Some(meant)
         {
@@ -61,6 +64,16 @@ impl Guard {
         }
         Ok(())
     }
+}
+
+/// Browsers leave the origin out where a page only loads something (an image, a frame), but say that it is another's.
+/// Whoever follows a link to a page of ours comes from elsewhere too, and may.
+fn from_elsewhere<B>(request: &Request<B>) -> bool {
+    let said = |name: &str| text(request.headers(), name);
+    let follows_link = request.method() == Method::GET
+        && said("sec-fetch-mode") == Some("navigate")
+        && said("sec-fetch-dest") == Some("document");
+    matches!(said("sec-fetch-site"), Some("cross-site" | "same-site")) && !follows_link
 }
 
 /// `name:port`, `[::1]:port` or either without a port.
@@ -98,6 +111,23 @@ mod tests {
         {
             assert!(!guard.allow(foreign), "{foreign}");
         }
+    }
+
+    #[test]
+    fn what_another_page_loads_is_refused_but_links_are_followed() {
+        let guard = Guard::default();
+        let check = |headers: &[(&str, &str)]| {
+            let request =
+                headers.iter().fold(Request::builder(), |request, (name, value)| request.header(*name, *value));
+            guard.check(&request.header("host", "localhost:7383").body(()).expect("a request")).is_ok()
+        };
+        for site in ["cross-site", "same-site"] {
+            let link = [("sec-fetch-site", site), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
+            let frame = [("sec-fetch-site", site), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "iframe")];
+            let image = [("sec-fetch-site", site), ("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "image")];
+            assert!(check(&link) && !check(&frame) && !check(&image), "{site}");
+        }
+        assert!(check(&[("sec-fetch-site", "same-origin"), ("sec-fetch-mode", "cors")]) && check(&[]));
     }
 
     #[test]

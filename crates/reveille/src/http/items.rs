@@ -1,19 +1,22 @@
 //! Lists of items across sessions: the same parameters for every kind.
 
 use super::{App, body::session, problem::ApiError};
-use reveille_core::{Kind, Reject};
+use reveille_core::{ItemId, Kind, Reject};
 use reveille_store::{Found, ItemFilter, Order};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 const LIMIT_DEFAULT: usize = 100;
 const LIMIT_MAX: usize = 1000;
+const IDS_MAX: usize = 100;
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ListParams {
     /// Only this session's.
     session: Option<String>,
+    /// Only these, by their ids, separated by commas: at most 100, whatever else is asked for. In no order.
+    id: Option<String>,
     /// States, separated by commas; `live` stands for those that are not final.
     status: Option<String>,
     /// `newest` (by creation, the default) or `soonest` (by what happens to them next, live ones only).
@@ -31,6 +34,9 @@ pub async fn page(
     kind: Kind,
     states: &[(&'static str, bool)],
 ) -> Result<(Vec<Found>, Option<i64>), ApiError> {
+    if let Some(ids) = &params.id {
+        return Ok((by_id(app, ids, kind).await?, None));
+    }
     let limit = params.limit.unwrap_or(LIMIT_DEFAULT).clamp(1, LIMIT_MAX);
     let order = match params.order.as_deref() {
         None | Some("newest") => Order::Newest,
@@ -52,6 +58,20 @@ pub async fn page(
     let found = app.engine.store().items(filter).await?;
     let next = found.last().filter(|_| found.len() == limit && order == Order::Newest).map(|last| last.seq);
     Ok((found, next))
+}
+
+/// Read as decisions read them, so that one who follows events sees at least what the event told of.
+async fn by_id(app: &App, ids: &str, kind: Kind) -> Result<Vec<Found>, ApiError> {
+    let ids: Vec<ItemId> = ids.split(',').map(str::trim).filter(|id| !id.is_empty()).map(ItemId::new).collect();
+    if ids.len() > IDS_MAX {
+        return Err(invalid("id", format!("names {} at once; at most {IDS_MAX} are looked up", ids.len())));
+    }
+    let mut found = Vec::new();
+    for (session, state) in app.engine.store().load_items(ids).await? {
+        let items = state.items.into_iter().filter(|item| item.kind() == kind);
+        found.extend(items.map(|item| Found { seq: 0, session: session.clone(), item }));
+    }
+    Ok(found)
 }
 
 fn statuses(text: &str, states: &[(&'static str, bool)]) -> Result<Vec<String>, ApiError> {

@@ -1,15 +1,19 @@
 //! The HTTP door. Handlers translate: a request becomes a command or a query, a result becomes JSON. Nothing is decided
 //! here.
 
+pub mod access;
 mod activity;
 mod agents;
 pub(crate) mod body;
 mod calls;
+mod cors;
+mod deliveries;
 mod events;
 mod gateway;
 pub mod guard;
 mod health;
 mod history;
+mod hours;
 mod inbox;
 mod items;
 pub mod presence;
@@ -20,22 +24,25 @@ pub(crate) mod receipt;
 mod reminders;
 pub mod serve;
 mod sessions;
+mod sign_in;
 mod socket;
 mod stats;
 mod stop;
 mod tasks;
 mod timers;
 pub(crate) mod tools;
+mod ui;
 
 use crate::{
     agents::{Executor, Registry, query::Turns},
     engine::Engine,
     mcp::{self, StandbyLimits},
 };
-use axum::Router;
+use access::Access;
+use axum::{Router, routing::get};
 use reveille_core::Timestamp;
 use reveille_gateway::Gateway;
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 use tokio_util::sync::CancellationToken;
 use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -53,6 +60,9 @@ pub struct App {
     pub agents: Arc<Registry>,
     pub executor: Arc<Executor>,
     pub turns: Arc<Turns>,
+    pub access: Arc<Access>,
+    /// The dashboard's files on disk, instead of those in the binary.
+    pub ui_dir: Option<PathBuf>,
 }
 
 #[derive(OpenApi)]
@@ -68,11 +78,12 @@ fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(tools::call))
         .routes(routes!(tools::list))
-        .routes(routes!(timers::list))
+        .routes(routes!(timers::list, timers::create))
         .routes(routes!(timers::read))
         .routes(routes!(timers::act))
         .routes(routes!(stop::stop))
         .routes(routes!(reminders::list))
+        .routes(routes!(reminders::cancel))
         .routes(routes!(tasks::read, tasks::cancel))
         .routes(routes!(sessions::list))
         .routes(routes!(sessions::read, sessions::close))
@@ -92,6 +103,10 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(events::follow))
         .routes(routes!(history::read))
         .routes(routes!(stats::read))
+        .routes(routes!(hours::read))
+        .routes(routes!(deliveries::list))
+        .routes(routes!(deliveries::wake))
+        .routes(routes!(sign_in::read, sign_in::enter, sign_in::leave))
         .routes(routes!(health::live))
         .routes(routes!(health::ready))
         .routes(routes!(health::metrics))
@@ -109,7 +124,10 @@ pub fn router(app: App) -> Router {
     let mcp = mcp::http::route(mcp::http::handler(&app));
     router
         .route("/mcp", mcp)
-        .route("/openapi.json", axum::routing::get(health::openapi))
+        .route("/openapi.json", get(health::openapi))
+        .route("/", get(ui::index))
+        .route("/favicon.ico", get(ui::icon))
+        .route("/ui/{*path}", get(ui::file))
         // The vendors' own APIs, described by the vendors.
         .route("/v1/{*path}", axum::routing::any(gateway::relay))
         .fallback(problem::not_found)

@@ -2,14 +2,20 @@
 //! end for streams: a client that sends half a header must not hold a place for ever.
 
 use super::{
+    access::Access,
+    cors,
     guard::Guard,
     prompt::prompt,
     receipt::{Flushing, Receipts},
 };
-use axum::{Router, http::Request, response::IntoResponse};
+use axum::{
+    Router,
+    http::{Request, StatusCode},
+    response::{IntoResponse, Response},
+};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use std::{io, pin::pin, sync::Arc, time::Duration};
+use std::{convert::Infallible, io, pin::pin, sync::Arc, time::Duration};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::Semaphore,
@@ -30,8 +36,8 @@ const NEAREST_TIMER: Duration = Duration::from_secs(5);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves until `stop` is cancelled and open requests are answered.
-pub async fn serve(listener: TcpListener, router: Router, guard: Guard, stop: CancellationToken) {
-    let guard = Arc::new(guard);
+pub async fn serve(listener: TcpListener, router: Router, doorman: Doorman, stop: CancellationToken) {
+    let doorman = Arc::new(doorman);
     let (drain, open) = (CancellationToken::new(), TaskTracker::new());
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let nearest = tokio::spawn(async {
@@ -55,7 +61,7 @@ pub async fn serve(listener: TcpListener, router: Router, guard: Guard, stop: Ca
             },
         };
         // Boxed, because a future that is moved into another takes its room twice.
-        let connection = Box::pin(connection(stream, router.clone(), guard.clone(), drain.clone()));
+        let connection = Box::pin(connection(stream, router.clone(), doorman.clone(), drain.clone()));
         open.spawn(async move {
             prompt(connection).await;
             drop(place);
@@ -70,19 +76,49 @@ pub async fn serve(listener: TcpListener, router: Router, guard: Guard, stop: Ca
     }
 }
 
+/// What is asked of every request before anybody sees it.
+#[derive(Default)]
+pub struct Doorman {
+    pub guard: Guard,
+    pub access: Arc<Access>,
+}
+
+impl Doorman {
+    /// The answer to a request that goes no further.
+    fn refuse(&self, request: &mut Request<Incoming>) -> Option<Response> {
+        if let Err(refused) = self.guard.check(request) {
+            return Some(refused.into_response());
+        }
+        if let Some(answer) = cors::preflight(request) {
+            return Some(answer);
+        }
+        match self.access.admit(request) {
+            Ok(caller) => drop(request.extensions_mut().insert(caller)),
+            Err(refused) => return Some(refused.into_response()),
+        }
+        None
+    }
+}
+
 /// One connection, until the client goes or, once `drain` is cancelled, its open request is answered.
-async fn connection(stream: TcpStream, router: Router, guard: Arc<Guard>, drain: CancellationToken) {
+async fn connection(stream: TcpStream, router: Router, doorman: Arc<Doorman>, drain: CancellationToken) {
     let _ = stream.set_nodelay(true);
     let receipts = Receipts::default();
     let io = Flushing::new(TokioIo::new(stream), receipts.clone());
     let service = service_fn(move |mut request: Request<Incoming>| {
-        let (mut router, refused) = (router.clone(), guard.check(&request).err());
+        let (mut router, other) = (router.clone(), cors::other_origin(&request));
+        let refused = doorman.refuse(&mut request);
         request.extensions_mut().insert(receipts.clone());
         async move {
-            match refused {
-                Some(refused) => Ok(refused.into_response()),
-                None => router.call(request).await,
+            let (refused, mut response) = match refused {
+                Some(refused) => (true, refused),
+                None => (false, router.call(request).await?),
+            };
+            // A page that was refused may not even read why, unless it is one that may ask.
+            if let Some(origin) = other.filter(|_| !refused || response.status() != StatusCode::FORBIDDEN) {
+                cors::allow(response.headers_mut(), origin);
             }
+            Ok::<_, Infallible>(response)
         }
     });
     let connection = http1::Builder::new()

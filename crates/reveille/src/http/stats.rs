@@ -97,6 +97,16 @@ pub struct Lateness {
     pub p90_ms: Option<u64>,
     pub p99_ms: Option<u64>,
     pub max_ms: Option<u64>,
+    /// How many were within each bound and above the one before.
+    pub spread: Vec<LatenessShare>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct LatenessShare {
+    /// Absent for the last: anything above.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub within_ms: Option<u64>,
+    pub count: u64,
 }
 
 /// Counts by state, lateness, sleep and saved requests.
@@ -164,6 +174,12 @@ pub async fn read(State(app): State<App>) -> Result<Json<Stats>, ApiError> {
             p90_ms: late(0.9),
             p99_ms: late(0.99),
             max_ms: late(1.0),
+            spread: engine
+                .metrics
+                .lateness_spread()
+                .into_iter()
+                .map(|(within_ms, count)| LatenessShare { within_ms, count })
+                .collect(),
         },
     }))
 }

@@ -2,15 +2,20 @@
 
 use super::{
     App,
-    body::{JsonBody, Params, Segments},
+    body::{IdempotencyKey, JsonBody, Params, Segments, session},
     items::{ListParams, page},
     problem::ApiError,
 };
-use crate::tools::{Outcome, Problem, TimerResult, TimerView};
+use crate::{
+    engine::EngineError,
+    tools::{IDS_TRIED_MAX, Outcome, Problem, TimerResult, TimerView, request_key},
+};
 use axum::{Json, extract::State, http::StatusCode};
-use reveille_core::{Call, Command, ItemId, Kind, Reject, Reply, SessionId, Status, duration, text};
+use reveille_core::{
+    Call, Command, ItemId, Kind, Purpose, Reject, Reply, SessionId, Status, Timer, Timestamp, duration, text,
+};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 /// A timer and the session it belongs to.
@@ -19,6 +24,18 @@ pub struct OwnedTimer {
     pub session: String,
     #[serde(flatten)]
     pub timer: TimerView,
+    /// Since when the call stands by that `standby_until` speaks of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub standby_since: Option<i64>,
+}
+
+impl OwnedTimer {
+    fn of(session: &SessionId, timer: &Timer, now: Timestamp) -> Self {
+        let view = TimerView::of(timer, now);
+        let standby = timer.standby.filter(|_| view.standby_until.is_some());
+        let standby_since = standby.map(|standby| standby.since.as_millis());
+        Self { session: session.to_string(), timer: view, standby_since }
+    }
 }
 
 #[derive(Serialize, ToSchema)]
@@ -38,13 +55,8 @@ pub async fn list(State(app): State<App>, Params(params): Params<ListParams>) ->
     let states = Status::ALL.map(|status| (status.as_str(), status.is_live()));
     let (found, next) = page(&app, &params, Kind::Timer, &states).await?;
     let now = app.engine.now();
-    let timers = found
-        .iter()
-        .filter_map(|found| {
-            let timer = TimerView::of(found.item.as_timer()?, now);
-            Some(OwnedTimer { session: found.session.to_string(), timer })
-        })
-        .collect();
+    let timers =
+        found.iter().filter_map(|found| Some(OwnedTimer::of(&found.session, found.item.as_timer()?, now))).collect();
     Ok(Json(TimerPage { timers, next }))
 }
 
@@ -55,8 +67,65 @@ pub async fn list(State(app): State<App>, Params(params): Params<ListParams>) ->
 ))]
 pub async fn read(State(app): State<App>, Segments(id): Segments<String>) -> Result<Json<OwnedTimer>, ApiError> {
     let session = owner(&app, &id).await?;
-    let result = change(&app, &session, Command::Read { id: Some(ItemId::new(id)) }, Outcome::Read).await?;
-    Ok(Json(OwnedTimer { session: session.to_string(), timer: result.timer }))
+    let (timer, now) = carried_out(&app, &session, Command::Read { id: Some(ItemId::new(id)) }).await?;
+    Ok(Json(OwnedTimer::of(&session, &timer, now)))
+}
+
+#[derive(Deserialize, ToSchema, Default)]
+#[serde(default)]
+pub struct NewTimer {
+    /// The conversation whose agent is to be woken.
+    session: String,
+    /// Seconds, or text such as "5m".
+    total_duration: Value,
+    /// What the agent shall do when the time has come.
+    mission: Option<String>,
+}
+
+/// Set a timer for an agent, from outside: a mission, since nobody stands by for it. No message of the session is taken
+/// along.
+#[utoipa::path(
+    post,
+    path = "/api/timers",
+    tag = "timers",
+    params(("Idempotency-Key" = Option<String>, Header, description = "Repeating a creation with the same key makes nothing a second time")),
+    request_body(content = NewTimer),
+    responses(
+        (status = 200, body = OwnedTimer),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub async fn create(
+    State(app): State<App>,
+    IdempotencyKey(key): IdempotencyKey,
+    body: JsonBody,
+) -> Result<Json<OwnedTimer>, ApiError> {
+    let limits = app.engine.limits();
+    let NewTimer { session: name, total_duration, mission } = body.read()?;
+    let session = session(&name)?;
+    let missing = |field, hint| ApiError::from(Reject::MissingArgument { field, hint });
+    let mission = text::accept("mission", mission, limits)?
+        .ok_or_else(|| missing("mission", "what the agent shall do when the time has come"))?;
+    if total_duration.is_null() {
+        return Err(missing("total_duration", "a length of time, in seconds (300) or as text (\"5m\")"));
+    }
+    let total = duration::parse("total_duration", &total_duration, limits.duration_max)?;
+    let purpose = Purpose::Mission(mission);
+    let fingerprint = json!([purpose, total]).to_string();
+    let key = key.map(|key| request_key(key, fingerprint)).transpose()?;
+    for _ in 0..IDS_TRIED_MAX {
+        let (id, purpose, key) = (app.engine.fresh_timer(), purpose.clone(), key.clone());
+        let create = Command::Create { id, purpose, total, timeout: None, key, task: None };
+        match app.engine.execute(&session, Call::new(create)).await {
+            Err(EngineError::IdTaken) => {}
+            Err(error) => return Err(ApiError::of(error, app.engine.now())),
+            Ok(done) => {
+                let Reply::Timer { timer, .. } = done.reply else { unreachable!("a creation answers with a timer") };
+                return Ok(Json(OwnedTimer::of(&session, &timer, app.engine.now())));
+            }
+        }
+    }
+    Err(ApiError::of(EngineError::IdTaken, app.engine.now()))
 }
 
 #[derive(Deserialize, ToSchema, Default)]
@@ -124,12 +193,17 @@ async fn owner(app: &App, id: &str) -> Result<SessionId, ApiError> {
     }
 }
 
-async fn change(app: &App, session: &SessionId, command: Command, outcome: Outcome) -> Result<TimerResult, ApiError> {
+async fn carried_out(app: &App, session: &SessionId, command: Command) -> Result<(Timer, Timestamp), ApiError> {
     let done = app.engine.execute(session, Call::new(command)).await;
     let now = app.engine.now();
-    let Reply::Timer { timer, .. } = done.map_err(|error| ApiError::of(error, now))?.reply else {
-        unreachable!("commands about one timer answer with it")
-    };
+    match done.map_err(|error| ApiError::of(error, now))?.reply {
+        Reply::Timer { timer, .. } => Ok((timer, now)),
+        _ => unreachable!("commands about one timer answer with it"),
+    }
+}
+
+async fn change(app: &App, session: &SessionId, command: Command, outcome: Outcome) -> Result<TimerResult, ApiError> {
+    let (timer, now) = carried_out(app, session, command).await?;
     let outcome = if timer.status() == Status::Paused { Outcome::Paused } else { outcome };
     let hint = outcome.hint(&timer, now);
     Ok(TimerResult {

@@ -15,7 +15,7 @@ pub use deliverable::{Deliverable, Known, deliverable};
 pub use kind::client_kind;
 pub(crate) use reminders::iso;
 pub use reminders::{ClockResult, ReminderStatusName, ReminderView, ScheduledView};
-pub use run::{ToolBody, ToolCall, ToolReply};
+pub use run::{IDS_TRIED_MAX, ToolBody, ToolCall, ToolReply, request_key};
 pub use schema::{Format, catalogue};
 pub use task::{TaskReply, TaskStatus, TaskView};
 pub use view::{MessageView, Outcome, Problem, Seconds, SessionView, TimerResult, TimerType, TimerView, TimersResult};

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::engine::{Delivery, Engine, EngineError, Held, Hold, Outcome as Done, Released, Standing};
 use reveille_core::{
-    Call, Command, ItemId, Millis, Needs, Purpose, Reply, RequestKey, SessionId, Sleep, Status, TaskId, Timer,
+    Call, Command, ItemId, Millis, Needs, Purpose, Reject, Reply, RequestKey, SessionId, Sleep, Status, TaskId, Timer,
     Timestamp, timer::Phase,
 };
 use serde::Serialize;
@@ -18,7 +18,7 @@ use utoipa::ToSchema;
 
 /// When a call stands by to the very end, the firing releases it; this much later it answers all the same.
 const FIRING_GRACE: Millis = Millis::from_secs(2);
-pub(super) const IDS_TRIED_MAX: usize = 8;
+pub const IDS_TRIED_MAX: usize = 8;
 /// Longest idempotency key, in bytes.
 const KEY_BYTES_MAX: usize = 200;
 
@@ -393,13 +393,18 @@ impl ToolCall<'_> {
         &mut self,
         fingerprint: impl FnOnce() -> String,
     ) -> Result<Option<RequestKey>, EngineError> {
-        let Some(key) = self.idempotency_key.take() else { return Ok(None) };
-        if key.is_empty() || key.len() > KEY_BYTES_MAX {
-            let why = format!("must have 1 to {KEY_BYTES_MAX} bytes");
-            return Err(reveille_core::Reject::InvalidArgument { field: "Idempotency-Key".into(), why }.into());
-        }
-        Ok(Some(RequestKey { key, fingerprint: fingerprint() }))
+        let key = self.idempotency_key.take();
+        Ok(key.map(|key| request_key(key, fingerprint())).transpose()?)
     }
+}
+
+/// The client's own name for a creation, with what tells it from another of the same name.
+pub fn request_key(key: String, fingerprint: String) -> Result<RequestKey, Reject> {
+    if key.is_empty() || key.len() > KEY_BYTES_MAX {
+        let why = format!("must have 1 to {KEY_BYTES_MAX} bytes");
+        return Err(Reject::InvalidArgument { field: "Idempotency-Key".into(), why });
+    }
+    Ok(RequestKey { key, fingerprint })
 }
 
 /// An answer with nothing but the timer.

@@ -6,7 +6,7 @@ use crate::engine::{Engine, EngineError};
 use reveille_core::{
     Call, Command, LeaseId, Message, Millis, Needs, SessionId, Timestamp, command::Ride, history, session::SessionState,
 };
-use reveille_store::{HistoryFilter, StoreError};
+use reveille_store::{HistoryFilter, Recorded, StoreError};
 use serde_json::{Value, json};
 use std::{path::PathBuf, sync::Arc};
 use tokio_util::sync::CancellationToken;
@@ -22,6 +22,8 @@ const RETRY: Millis = Millis::from_secs(1);
 
 pub const STARTED: &str = "wake.started";
 pub const ENDED: &str = "wake.ended";
+/// Somebody wants it tried once more, whatever was given up before.
+pub const ASKED: &str = "wake.asked";
 pub const GIVEN_UP: &str = "wake.given_up";
 
 pub struct Attempt {
@@ -78,6 +80,7 @@ impl Attempt {
             "rule": name,
             "exit": ended.code,
             "killed": ended.killed,
+            "told": told,
             "duration": history::seconds(self.engine.now().since(began)),
             "output": ended.output,
         });
@@ -120,8 +123,11 @@ impl Attempt {
             return Ok(false);
         }
         let last = self.recorded(GIVEN_UP, 1).await?;
-        let Some((_, data)) = last.first() else { return Ok(false) };
-        let tried = data["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let Some(given_up) = last.first() else { return Ok(false) };
+        if self.recorded(ASKED, 1).await?.first().is_some_and(|asked| asked.seq > given_up.seq) {
+            return Ok(false);
+        }
+        let tried = given_up.entry.data["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
         Ok(free.iter().all(|message| tried.iter().any(|id| id == &*message.id)))
     }
 
@@ -131,18 +137,18 @@ impl Attempt {
         let (_, rule) = self.rule();
         let started = self.recorded(STARTED, rule.per_hour as usize).await?;
         let oldest = started.last().filter(|_| started.len() >= rule.per_hour as usize);
-        let free_again = oldest.map(|(at, _)| (*at).min(now).plus(HOUR)).filter(|free_again| *free_again > now);
+        let free_again =
+            oldest.map(|oldest| oldest.entry.at.min(now).plus(HOUR)).filter(|free_again| *free_again > now);
         if free_again.is_some() {
             tracing::info!(session = %self.session, "woken too often within the hour; the message waits");
         }
         Ok(free_again)
     }
 
-    async fn recorded(&self, event: &str, limit: usize) -> Result<Vec<(Timestamp, Value)>, StoreError> {
+    async fn recorded(&self, event: &str, limit: usize) -> Result<Vec<Recorded>, StoreError> {
         let (session, event) = (Some(self.session.clone()), Some(event.to_owned()));
         let filter = HistoryFilter { session, event, limit, ..HistoryFilter::default() };
-        let found = self.engine.store().history(filter).await?;
-        Ok(found.into_iter().map(|recorded| (recorded.entry.at, recorded.entry.data)).collect())
+        self.engine.store().history(filter).await
     }
 
     async fn command(&self, rule: &WakeRule, leased: &[Message]) -> process::Ended {
@@ -159,7 +165,8 @@ impl Attempt {
             Err(output) => return process::Ended { code: None, killed: false, read: false, output },
         };
         let own = [("REVEILLE_SESSION", self.session.as_str()), ("REVEILLE_URL", &self.rules.server)];
-        let own = own.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let token = self.rules.token.as_ref().map(|token| ("REVEILLE_TOKEN", token.expose()));
+        let own = own.into_iter().chain(token).map(|(name, value)| (name.to_owned(), value.to_owned()));
         let env = rule.env.clone().into_iter().chain(own).collect();
         let order = process::Order { program: &rule.command[0], arguments, cwd: cwd.as_deref(), env, stdin: message };
         process::run(order, async {

@@ -4,7 +4,7 @@
 //! rules there is no task. What is pending is found again at every start; a command that was running when the process
 //! died is tried again when its lease runs out, since nobody knows how it ended.
 
-mod attempt;
+pub mod attempt;
 mod plan;
 mod process;
 mod rule;
@@ -13,7 +13,7 @@ pub use plan::Verdict;
 pub use rule::WakeRule;
 pub(crate) use rule::glob;
 
-use crate::engine::Engine;
+use crate::{config::Token, engine::Engine};
 use attempt::Attempt;
 use plan::Plan;
 use reveille_core::{MessageWrite, Millis, Session, SessionId, Timestamp};
@@ -38,6 +38,8 @@ pub struct Rules {
     pub concurrency: usize,
     /// Base URL of this server.
     pub server: String,
+    /// What opens that server, for the agent's own calls.
+    pub token: Option<Token>,
 }
 
 impl Rules {
@@ -116,9 +118,10 @@ impl Watcher {
     }
 
     fn learn(&mut self, committed: &Committed) {
-        let messages = &committed.batch.messages;
-        if !messages.is_empty() {
-            let new = messages.iter().any(|write| matches!(write, MessageWrite::Insert(_)));
+        let (messages, history) = (&committed.batch.messages, &committed.batch.history);
+        let asked = history.iter().any(|entry| entry.event == attempt::ASKED);
+        if asked || !messages.is_empty() {
+            let new = asked || messages.iter().any(|write| matches!(write, MessageWrite::Insert(_)));
             self.consider(&committed.batch.session, new);
         }
     }

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     address::{Address, SERVER_HEADER},
     cli::client::segment,
-    config::Config,
+    config::{Config, Token},
     http::tools::{CLIENT_HEADER, HOLDS_HEADER, RECEIPT_EXPLICIT, RECEIPT_HEADER, STANDBY_MAX_HEADER, TASK_HEADER},
 };
 use reqwest::{Method, RequestBuilder, StatusCode};
@@ -35,6 +35,7 @@ const LOG: &str = "server.log";
 pub struct Daemon {
     http: reqwest::Client,
     place: Place,
+    token: Option<Token>,
     /// One start at a time; when the last one was given up.
     starting: Mutex<Option<Instant>>,
 }
@@ -59,7 +60,7 @@ pub enum Lost {
 
 impl Daemon {
     pub fn at(url: &str) -> anyhow::Result<Self> {
-        Self::new(Place::At(Address::at(url)))
+        Self::new(Place::At(Address::at(url)), Token::from_environment())
     }
 
     /// The one that keeps the configured data directory, whatever its port.
@@ -70,12 +71,13 @@ impl Daemon {
         if let Some(file) = config_file {
             arguments.extend(["--config".into(), std::path::absolute(file)?.into()]);
         }
-        Self::new(Place::Local { address_file: config.address_file(), data_dir, arguments })
+        let place = Place::Local { address_file: config.address_file(), data_dir, arguments };
+        Self::new(place, config.token.clone())
     }
 
-    fn new(place: Place) -> anyhow::Result<Self> {
+    fn new(place: Place, token: Option<Token>) -> anyhow::Result<Self> {
         let http = reqwest::Client::builder().no_proxy().connect_timeout(CONNECT_MAX).build()?;
-        Ok(Self { http, place, starting: Mutex::default() })
+        Ok(Self { http, place, token, starting: Mutex::default() })
     }
 
     /// `None`: there is no daemon to ask.
@@ -84,7 +86,10 @@ impl Daemon {
             Place::At(address) => address.clone(),
             Place::Local { address_file, .. } => Address::read(address_file)?,
         };
-        let request = self.http.request(method, format!("{}{path}", address.url));
+        let mut request = self.http.request(method, format!("{}{path}", address.url));
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token.expose());
+        }
         Some(match address.server {
             Some(server) => request.header(SERVER_HEADER, server),
             None => request,

@@ -1,0 +1,69 @@
+//! Keeps the list true: read once, and again whenever something happens.
+
+use super::super::{Failure, client::Client};
+use reqwest::Response;
+use serde_json::Value;
+use std::{sync::Arc, time::Duration};
+use tokio::sync::mpsc::Sender;
+
+/// No screen shows more.
+const SHOWN_MAX: &str = "500";
+/// Of many changes at once, the list is read once.
+const GATHER: Duration = Duration::from_millis(100);
+const RECONNECT_FIRST: Duration = Duration::from_millis(300);
+const RECONNECT_MAX: Duration = Duration::from_secs(4);
+
+/// What there is to show.
+pub enum Update {
+    List(Listed),
+    /// No connection: what is shown may be old.
+    Lost,
+    Said(String),
+}
+
+/// Live timers, the soonest first, and the server's time.
+pub struct Listed {
+    pub timers: Vec<Value>,
+    pub now: i64,
+}
+
+pub async fn load(client: &Client, session: Option<&str>) -> Result<Listed, Failure> {
+    let mut query = vec![("order", "soonest"), ("limit", SHOWN_MAX)];
+    query.extend(session.map(|session| ("session", session)));
+    let mut page = client.get("/api/timers", &query).await?;
+    let timers = page["timers"].as_array_mut().map(std::mem::take).unwrap_or_default();
+    let now = client.get("/api/stats", &[]).await?["now"].as_i64().unwrap_or_default();
+    Ok(Listed { timers, now })
+}
+
+/// Until the one who looks has gone.
+pub async fn follow(client: Arc<Client>, session: Option<String>, updates: Sender<Update>) {
+    let mut pause = RECONNECT_FIRST;
+    while !updates.is_closed() {
+        // Not the session's own stream: whoever follows that is taken for somebody who hears of it.
+        if let Ok(stream) = client.stream("/api/events", &[]).await
+            && let Ok(list) = load(&client, session.as_deref()).await
+        {
+            pause = RECONNECT_FIRST;
+            let _ = updates.send(Update::List(list)).await;
+            watch(&client, session.as_deref(), stream, &updates).await;
+        }
+        let _ = updates.send(Update::Lost).await;
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(RECONNECT_MAX);
+    }
+}
+
+/// Until the connection ends.
+async fn watch(client: &Client, session: Option<&str>, mut stream: Response, updates: &Sender<Update>) {
+    while let Ok(Some(chunk)) = stream.chunk().await {
+        if !chunk.windows(5).any(|part| part == b"data:") {
+            continue; // a sign of life
+        }
+        tokio::time::sleep(GATHER).await;
+        let Ok(list) = load(client, session).await else { return };
+        if updates.send(Update::List(list)).await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,36 @@
+// What the pages show: the server behind this page and its collections.
+
+import { Collection } from './collection.js';
+import { has } from './features.js';
+import { server } from './server.js';
+
+export const home = server();
+
+let collections = null;
+
+/// Begun with the first look, after signing in.
+function all() {
+  collections ??= {
+    timers: begun({ kind: 'timer', path: '/api/timers', field: 'timers', idOf: (timer) => timer.timer_id }),
+    reminders: begun({ kind: 'reminder', path: '/api/reminders', field: 'reminders', idOf: (one) => one.taskId }),
+    sessionTimers: begun({ kind: 'session_timer', path: '/api/session_timers', field: 'session_timers', idOf: (one) => one.timer_instance_id }),
+  };
+  return collections;
+}
+
+function begun(of) {
+  const collection = new Collection(home, { ...of, exists: () => has(of.path) });
+  collection.load();
+  return collection;
+}
+
+export const timers = () => all().timers;
+export const reminders = () => all().reminders;
+/// Empty where the server runs no agents of its own.
+export const sessionTimers = () => all().sessionTimers;
+
+/// Ties a listener to the life of a page.
+export function listen(page, target, event, listener) {
+  target.addEventListener(event, listener);
+  page.undo.push(() => target.removeEventListener(event, listener));
+}

@@ -1,0 +1,82 @@
+// All sessions, the newest first.
+
+import { now, onTick } from '../lib/clock.js';
+import { attr, debounced, h, say } from '../lib/dom.js';
+import { length, plural } from '../lib/format.js';
+import { home } from '../lib/model.js';
+import { segment } from '../lib/server.js';
+import { chip, setChip } from '../parts/chip.js';
+import { filterBar } from '../parts/filter.js';
+import { failed, loading } from '../parts/states.js';
+import { VirtualList } from '../parts/virtual-list.js';
+
+const PAGE = 1000;
+const SESSIONS_MAX = 10_000;
+const CHOICES = [['asleep', 'Waiting'], ['open', 'Open'], ['closed', 'Closed'], ['all', 'All']];
+
+export const waits = (session) => session.live_timers + session.live_reminders + (session.live_session_timers ?? 0);
+
+export default function build(page) {
+  let sessions = [];
+  const list = new VirtualList({ label: 'Sessions', make, show, empty: 'No sessions here.' });
+  const filter = filterBar({ label: 'Search sessions', choices: CHOICES, change: update });
+  const place = h('div', { class: 'fill' }, loading());
+  page.main.append(h('div', { class: 'page-head' }, h('h1', {}, 'Sessions')), filter.element, place);
+
+  async function load() {
+    try {
+      const found = [];
+      let after;
+      do {
+        const answer = await home.get('/api/sessions', { limit: PAGE, after });
+        found.push(...answer.sessions);
+        after = answer.next;
+      } while (after && found.length < SESSIONS_MAX);
+      sessions = found;
+      if (!list.element.isConnected) place.replaceChildren(list.element);
+      update();
+    } catch (error) {
+      place.replaceChildren(failed(error));
+    }
+  }
+
+  function update() {
+    const { text, choice } = filter.state;
+    const fits = { asleep: waits, open: (one) => one.state === 'open', closed: (one) => one.state === 'closed', all: () => true }[choice];
+    list.items = sessions.filter((one) => fits(one) && (!text || `${one.session} ${one.client ?? ''}`.toLowerCase().includes(text)));
+    filter.count(plural(list.items.length, 'session'));
+  }
+
+  const again = debounced(load, 300, 1000);
+  page.undo.push(home.onEvent(again), () => list.destroy(), onTick(() => list.refresh()));
+  load();
+}
+
+function make() {
+  const parts = {
+    name: h('a', { class: 'row-purpose' }),
+    client: h('span', { class: 'row-kind' }),
+    chip: chip(''),
+    holds: h('span', { class: 'row-holds' }),
+    active: h('span', { class: 'row-total' }),
+  };
+  const row = h('div', { class: 'timer-row session-row' },
+    h('div', { class: 'row-what' }, parts.name, h('span', { class: 'row-meta' }, parts.client)),
+    h('div', { class: 'row-chip' }, parts.chip), parts.holds, h('div', { class: 'row-time' }, parts.active));
+  row.parts = parts;
+  return row;
+}
+
+function show(row, session) {
+  const { parts } = row;
+  say(parts.active, `active ${length(Math.max(0, now() - session.active_at) / 1000)} ago`);
+  if (row.session === session) return;
+  row.session = session;
+  attr(row, 'data-id', session.session);
+  say(parts.name, session.session);
+  attr(parts.name, 'href', `#/sessions/${segment(session.session)}`);
+  say(parts.client, session.agent ?? session.client ?? 'unknown client');
+  setChip(parts.chip, session.state === 'open' && waits(session) ? 'waiting' : session.state);
+  const holds = [[session.live_timers, 'timer'], [session.live_reminders, 'reminder'], [session.live_session_timers ?? 0, 'session timer']];
+  say(parts.holds, holds.filter(([number]) => number).map(([number, word]) => plural(number, word)).join(', '));
+}

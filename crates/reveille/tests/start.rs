@@ -27,7 +27,7 @@ async fn the_configuration_is_checked() {
     for (text, named) in [
         ("lisen = \"127.0.0.1:0\"", "lisen"),
         ("listen = 7383", "listen"),
-        ("listen = \"0.0.0.0:7383\"", "allow_remote"),
+        ("listen = \"0.0.0.0:7383\"", "token_file"),
         ("retention = \"soon\"", "retention"),
         ("[limits]\ntimers_per_session = 0", "limits.timers_per_session"),
         ("[limits]\nlease = -1", "lease"),

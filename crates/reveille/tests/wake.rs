@@ -520,3 +520,38 @@ async fn an_agent_is_woken_after_the_server_was_killed() {
         assert!(desk.read("told").contains("finish the job"));
     }
 }
+
+#[tokio::test]
+async fn what_was_given_up_is_tried_once_more_when_somebody_asks() {
+    let desk = Desk::new();
+    let rule = WakeRule { retries: 0, ..desk.rule("echo tried >> tries; test -e better") };
+    let world = desk.world(rule).await;
+    ends(&world, "agent").await;
+    until_events(&world, "agent", "wake.given_up", 1).await;
+    let shown = list(&world.get("/api/deliveries?kind=wake").await["deliveries"]);
+    has(&shown[0], json!({"session": "agent", "channel": "wake:test", "outcome": "given_up", "exit": 1, "attempt": 1}));
+
+    let asked = world.post("/api/sessions/agent/wake", json!({})).await;
+    assert_eq!((asked.status, asked.body["rule"].as_str()), (200, Some("test")), "{}", asked.body);
+    until_events(&world, "agent", "wake.given_up", 2).await;
+    desk.write("better");
+    world.post("/api/sessions/agent/wake", json!({})).await;
+    until_events(&world, "agent", "wake.ended", 3).await;
+    assert!(world.inbox("agent").await.is_empty());
+    assert_eq!(desk.read("tries"), "tried\n".repeat(3));
+    let shown = list(&world.get("/api/deliveries").await["deliveries"]);
+    let outcomes: Vec<String> = shown.iter().map(|one| format!("{} {}", one["kind"], one["outcome"])).collect();
+    assert_eq!(outcomes.len(), 4, "{outcomes:?}");
+    assert!(outcomes.contains(&r#""message" "delivered""#.to_owned()), "{outcomes:?}");
+
+    // There has to be something to tell, and a command for it.
+    for (session, status, code) in
+        [("agent", 409, "nothing_pending"), ("unknown", 404, "unknown_session"), ("other", 409, "no_wake_command")]
+    {
+        if session == "other" {
+            ends(&world, session).await;
+        }
+        let refused = world.post(&format!("/api/sessions/{session}/wake"), json!({})).await;
+        assert_eq!((refused.status, refused.body["code"].as_str()), (status, Some(code)), "{}", refused.body);
+    }
+}

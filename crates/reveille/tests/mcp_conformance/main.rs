@@ -11,7 +11,7 @@ mod support;
 
 use fixtures::Fixtures;
 use reveille::{
-    http::{self, guard::Guard},
+    http::{self, serve::Doorman},
     mcp,
 };
 use reveille_core::Millis;
@@ -49,7 +49,7 @@ async fn the_official_suite_passes_in_both_eras() {
     let router = axum::Router::new().route("/mcp", mcp::http::route(handler));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-    tokio::spawn(http::serve::serve(listener, router, Guard::default(), CancellationToken::new()));
+    tokio::spawn(http::serve::serve(listener, router, Doorman::default(), CancellationToken::new()));
     // The suite waits for real; the site's clock goes along with it.
     let clock = site.clock.clone();
     tokio::spawn(async move {

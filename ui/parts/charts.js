@@ -3,7 +3,7 @@
 import { h, svg, uniqueId } from '../lib/dom.js';
 import { count } from '../lib/format.js';
 
-const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP] = [460, 190, 44, 24, 8];
+const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP] = [460, 190, 56, 24, 8];
 
 /// `series`: `{name, colour, values}`, one value for each label; stacked. `unit`: how a value is written.
 export function bars({ title, labels, series, unit = count }) {

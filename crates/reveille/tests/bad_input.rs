@@ -334,7 +334,7 @@ async fn names_that_nobody_has() {
         ("GET", "/api/events?after=x".into(), 400, "invalid_argument"),
         ("GET", "/api/events?session=%0A".into(), 400, "invalid_session"),
         ("GET", "/api/tools?format=xml".into(), 400, "invalid_argument"),
-        ("GET", "/".into(), 404, "not_found"),
+        ("GET", "/ui".into(), 404, "not_found"),
         ("GET", "/api".into(), 404, "not_found"),
         ("GET", "/api/timers/".into(), 404, "not_found"),
         ("POST", "/api/sessions//tools/timer".into(), 400, "invalid_session"),

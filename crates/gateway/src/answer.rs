@@ -1,8 +1,8 @@
 //! What the client gets.
 
-use crate::{fault::Fault, protocol::Protocol};
+use crate::{encoding, fault::Fault, protocol::Protocol};
 use bytes::Bytes;
-use http::{HeaderValue, Response, StatusCode, header};
+use http::{HeaderValue, Response, header};
 use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
 
 pub type Answer = Response<UnsyncBoxBody<Bytes, Fault>>;
@@ -11,9 +11,17 @@ pub type Answer = Response<UnsyncBoxBody<Bytes, Fault>>;
 pub(crate) fn error(protocol: Protocol, fault: &Fault) -> Answer {
     let mut answer = answer(protocol.error_body(fault));
     *answer.status_mut() = fault.status();
-    if fault.status() == StatusCode::PAYLOAD_TOO_LARGE || fault.status() == StatusCode::REQUEST_TIMEOUT {
+    let headers = answer.headers_mut();
+    if matches!(fault, Fault::BodyTooLarge(_) | Fault::BodySlow(_) | Fault::Busy(_)) {
         // The rest of the body is not read.
-        answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    match fault {
+        Fault::Busy(after) => drop(headers.insert(header::RETRY_AFTER, HeaderValue::from(after.as_secs()))),
+        Fault::Encoding(_) => {
+            headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(encoding::KNOWN));
+        }
+        _ => {}
     }
     answer
 }

@@ -16,8 +16,15 @@ pub enum Fault {
     BodyBroken,
     #[error("the request body stopped arriving for {} ms", .0.as_millis())]
     BodySlow(Duration),
-    #[error("a request body with content-encoding `{0}` cannot be routed; send it uncompressed")]
+    #[error(
+        "a request body with content-encoding `{0}` cannot be read; send it uncompressed, or as one of {known}",
+        known = crate::encoding::KNOWN
+    )]
     Encoding(String),
+    #[error("the request body is not valid {encoding}, as its content-encoding says: {why}")]
+    Undecodable { encoding: &'static str, why: String },
+    #[error("the gateway holds as many request bodies as it may; try again in {} s", .0.as_secs())]
+    Busy(Duration),
     #[error("no upstream serves model `{model}` over the {api} API; {known}")]
     UnknownModel { model: String, api: &'static str, known: String },
     #[error("no upstream serves {0}; add one under [[gateway.upstream]]")]
@@ -39,12 +46,15 @@ pub enum Fault {
 impl Fault {
     pub fn status(&self) -> StatusCode {
         match self {
-            Fault::InvalidJson(_) | Fault::NoModel(_) | Fault::BodyBroken | Fault::Refused(_) => {
-                StatusCode::BAD_REQUEST
-            }
+            Fault::InvalidJson(_)
+            | Fault::NoModel(_)
+            | Fault::BodyBroken
+            | Fault::Undecodable { .. }
+            | Fault::Refused(_) => StatusCode::BAD_REQUEST,
             Fault::BodyTooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Fault::BodySlow(_) => StatusCode::REQUEST_TIMEOUT,
             Fault::Encoding(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Fault::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,
             Fault::UnknownModel { .. } | Fault::NoUpstream(_) => StatusCode::NOT_FOUND,
             Fault::Limit { .. } => StatusCode::GATEWAY_TIMEOUT,
             Fault::Unreachable { .. }
@@ -62,6 +72,8 @@ impl Fault {
             Fault::BodyBroken => "body_broken",
             Fault::BodySlow(_) => "body_timeout",
             Fault::Encoding(_) => "unsupported_encoding",
+            Fault::Undecodable { .. } => "body_undecodable",
+            Fault::Busy(_) => "busy",
             Fault::UnknownModel { .. } => "model_not_found",
             Fault::NoUpstream(_) => "no_upstream",
             Fault::Unreachable { .. } => "upstream_unreachable",

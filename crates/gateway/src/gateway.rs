@@ -5,7 +5,8 @@ use crate::{
     dial::Dial,
     draft::Draft,
     fault::Fault,
-    headers, intake,
+    headers,
+    intake::Intake,
     limits::{Limit, Limits},
     opaque::Opaque,
     outline::Outline,
@@ -37,6 +38,8 @@ pub struct Settings {
     /// The first that applies goes over the upstream's limits.
     pub overrides: Vec<Override>,
     pub body_bytes_max: usize,
+    /// All request bodies in memory together; more of them wait, and are then told to come back.
+    pub bodies_bytes_max: usize,
     /// A single event of a stream; a larger one ends it.
     pub event_bytes_max: usize,
     /// Tries after the first, before any answer.
@@ -50,6 +53,7 @@ impl Default for Settings {
             upstreams: Vec::new(),
             overrides: Vec::new(),
             body_bytes_max: 32 * MIB,
+            bodies_bytes_max: 256 * MIB,
             event_bytes_max: 32 * MIB,
             retries: 2,
         }
@@ -59,6 +63,7 @@ impl Default for Settings {
 pub struct Gateway {
     pub(crate) routes: Vec<Arc<Route>>,
     pub(crate) settings: Settings,
+    pub(crate) intake: Intake,
     stages: Vec<Box<dyn Stage>>,
     observer: Option<Arc<dyn Observer>>,
 }
@@ -67,7 +72,8 @@ impl Gateway {
     pub fn new(mut settings: Settings, dial: Arc<dyn Dial>) -> Self {
         let upstreams = std::mem::take(&mut settings.upstreams);
         let routes = upstreams.into_iter().map(|upstream| Arc::new(Route::new(upstream, dial.clone()))).collect();
-        Self { routes, settings, stages: Vec::new(), observer: None }
+        let intake = Intake::new(settings.body_bytes_max, settings.bodies_bytes_max);
+        Self { routes, settings, intake, stages: Vec::new(), observer: None }
     }
 
     pub fn stage(mut self, stage: impl Stage + 'static) -> Self {
@@ -124,12 +130,10 @@ impl Gateway {
         began: Instant,
         ledger: &mut Ledger,
     ) -> Result<Begun, Fault> {
-        let body = intake::read(&parts.headers, body, self.settings.body_bytes_max).await?;
+        let sent = self.intake.read(&parts.headers, body).await?;
+        let body = self.intake.plain(&parts.headers, &sent).await?;
         let turn = &mut ledger.report.turn;
         let protocol = turn.protocol;
-        if let Some(encoding) = text(&parts, "content-encoding").filter(|encoding| encoding != "identity") {
-            return Err(Fault::Encoding(encoding));
-        }
         let outline = Outline::read(protocol, &body)?;
         turn.model.clone_from(&outline.model);
         turn.stream = outline.stream;
@@ -146,9 +150,16 @@ impl Gateway {
         let mut headers = parts.headers;
         // What is compressed cannot be read on its way.
         headers.remove(header::ACCEPT_ENCODING);
+        let body = match visits.is_empty() && !draft.is_changed() {
+            true => sent,
+            false => {
+                headers.remove(header::CONTENT_ENCODING);
+                draft.body()
+            }
+        };
         let path = parts.uri.path_and_query().map_or(protocol.path(), |path| path.as_str());
         let stream = ledger.report.turn.stream;
-        let call = Call { protocol, method: parts.method, uri: uri(route, path)?, headers, body: draft.body() };
+        let call = Call { protocol, method: parts.method, uri: uri(route, path)?, headers, body };
         let again = (!visits.is_empty()).then(|| {
             let (call, retries) = (Call { body: Bytes::new(), ..call.clone() }, self.settings.retries);
             let served = Served::new(draft.served());

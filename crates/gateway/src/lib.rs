@@ -9,9 +9,11 @@
 
 mod answer;
 mod aside;
+mod budget;
 mod conversation;
 mod dial;
 mod draft;
+mod encoding;
 mod fault;
 mod gateway;
 mod headers;

@@ -4,7 +4,7 @@ use crate::{
     answer::{Answer, error},
     fault::Fault,
     gateway::{Gateway, deadline, uri},
-    headers, intake,
+    headers,
     models::family,
     opaque::Opaque,
     outline::Outline,
@@ -39,9 +39,15 @@ impl Gateway {
         parts: Parts,
         body: B,
     ) -> Result<Answer, Fault> {
-        let body = intake::read(&parts.headers, body, self.settings.body_bytes_max).await?;
-        let in_path = || parts.uri.path().strip_prefix("/v1/models/").map(str::to_owned);
-        let model = in_path().or_else(|| Outline::model_of(&body));
+        let body = self.intake.read(&parts.headers, body).await?;
+        let model = match parts.uri.path().strip_prefix("/v1/models/") {
+            Some(model) => Some(model.to_owned()),
+            None => {
+                // What cannot be read is the upstream's to judge.
+                let plain = self.intake.plain(&parts.headers, &body).await;
+                plain.ok().and_then(|plain| Outline::model_of(&plain))
+            }
+        };
         let route = match model {
             Some(model) => self.routes.iter().find(|route| in_family(route, protocol) && route.upstream.knows(&model)),
             None => self.routes.iter().find(|route| in_family(route, protocol)),

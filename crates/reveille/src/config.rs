@@ -242,6 +242,7 @@ const KEYS: &[(&str, Form)] = &[
     ("gateway.idle_counts", Form::Text),
     ("gateway.retries", Form::Plain),
     ("gateway.max_body_bytes", Form::Plain),
+    ("gateway.max_bodies_bytes", Form::Plain),
     ("gateway.max_event_bytes", Form::Plain),
     ("gateway.tools", Form::List),
     ("gateway.hold", Form::Plain),

@@ -189,6 +189,7 @@ fn anthropic_type(fault: &Fault) -> &'static str {
         StatusCode::NOT_FOUND => "not_found_error",
         StatusCode::PAYLOAD_TOO_LARGE => "request_too_large",
         StatusCode::GATEWAY_TIMEOUT => "timeout_error",
+        StatusCode::SERVICE_UNAVAILABLE => "overloaded_error",
         status if status.is_client_error() => "invalid_request_error",
         _ => "api_error",
     }

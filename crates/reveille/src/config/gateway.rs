@@ -19,6 +19,8 @@ pub struct GatewayConfig {
     pub idle_counts: Counts,
     pub retries: u32,
     pub max_body_bytes: usize,
+    /// All request bodies in memory together.
+    pub max_bodies_bytes: usize,
     pub max_event_bytes: usize,
     /// Tools that requests gain, and whose calls are answered here; for reminders, as are the keys below.
     pub tools: Vec<String>,
@@ -107,6 +109,7 @@ impl Default for GatewayConfig {
             idle_counts: Counts::Anything,
             retries: settings.retries,
             max_body_bytes: settings.body_bytes_max,
+            max_bodies_bytes: settings.bodies_bytes_max,
             max_event_bytes: settings.event_bytes_max,
             tools: vec!["clock".into()],
             hold: true,
@@ -123,6 +126,11 @@ impl Default for GatewayConfig {
 impl GatewayConfig {
     /// As the gateway takes it, with the keys read from where the file says they are.
     pub fn settings(&self) -> Result<Settings, ConfigError> {
+        // As sent and as decoded: less would keep one body waiting for room that never comes.
+        if self.max_bodies_bytes / 2 < self.max_body_bytes {
+            let why = format!("must be at least twice `max_body_bytes`, which is {}", self.max_body_bytes);
+            return Err(ConfigError::Value { key: "gateway.max_bodies_bytes".into(), why });
+        }
         let upstreams = self.upstream.iter().map(|upstream| self.upstream(upstream)).collect::<Result<_, _>>()?;
         let overrides = self.limits.iter().map(|over| Override {
             models: over.models.clone(),
@@ -133,6 +141,7 @@ impl GatewayConfig {
             upstreams,
             overrides: overrides.collect(),
             body_bytes_max: self.max_body_bytes,
+            bodies_bytes_max: self.max_bodies_bytes,
             event_bytes_max: self.max_event_bytes,
             retries: self.retries,
         })
@@ -288,6 +297,9 @@ mod tests {
             let error = config.settings().expect_err(change).to_string();
             assert!(error.contains(word) && error.contains("openai"), "{error}");
         }
+        let small = GatewayConfig { max_bodies_bytes: 50_000_000, ..GatewayConfig::default() };
+        let error = small.settings().expect_err("one body would not fit").to_string();
+        assert!(error.contains("max_bodies_bytes") && error.contains("twice `max_body_bytes`"), "{error}");
         for wrong in
             ["idle_timout = 5", "[[upstream]]\nname = \"x\"", "[[limits]]\nmodel = [\"x\"]", "idle_timeout = \"soon\""]
         {

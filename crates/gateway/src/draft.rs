@@ -91,13 +91,18 @@ impl Draft {
             // A bare text is short for one message of the user.
             Some(text) if !self.messages_begun => {
                 self.edit(text.start..text.start, r#"[{"role":"user","content":"#.into());
-                self.edit(text.end..text.end, format!("}},{json}]"));
+                // The text may end where the body does: what closes it goes before what is added to the body there.
+                let after = text.end..text.end;
+                let place = self.edits.iter().position(|(at, _)| *at == after).unwrap_or(self.edits.len());
+                self.edits.insert(place, (after, format!("}},{json}]")));
                 // Further ones go before the bracket, which is the last thing in that edit.
                 self.messages_begun = true;
             }
             Some(text) => {
-                let edit = self.edits.iter_mut().rev().find(|(range, _)| *range == (text.end..text.end));
-                if let Some((_, written)) = edit {
+                let mut edits = self.edits.iter_mut();
+                if let Some((_, written)) =
+                    edits.find(|(at, written)| *at == (text.end..text.end) && written.starts_with('}'))
+                {
                     written.pop();
                     written.push_str(&format!(",{json}]"));
                 }
@@ -116,19 +121,22 @@ impl Draft {
 
     fn append(&mut self, name: &str, range: Option<Range<usize>>, begun: bool, json: &str) {
         let comma = if begun { "," } else { "" };
-        match range.filter(|range| self.body[range.clone()].starts_with(b"[")) {
-            Some(range) => self.edit(range.end - 1..range.end - 1, format!("{comma}{json}")),
-            None => {
-                let close = self.outline.close;
-                let opening = format!(",\"{name}\":[");
-                match self.edits.iter_mut().find(|(at, text)| at.start == close && text.starts_with(&opening)) {
-                    Some((_, text)) => {
-                        text.pop();
-                        text.push_str(&format!("{comma}{json}]"));
-                    }
-                    None => self.edit(close..close, format!("{opening}{json}]")),
-                }
+        let (place, opening) = match range {
+            Some(range) if self.body[range.clone()].starts_with(b"[") => {
+                return self.edit(range.end - 1..range.end - 1, format!("{comma}{json}"));
             }
+            // A list of ours takes the place of the empty value: the key must not be there twice.
+            Some(range) if &self.body[range.clone()] == b"null" => (range, "[".to_owned()),
+            // No list: the upstream's to complain about.
+            Some(_) => return,
+            None => (self.outline.close..self.outline.close, format!(",\"{name}\":[")),
+        };
+        match self.edits.iter_mut().find(|(at, text)| *at == place && text.starts_with(&opening)) {
+            Some((_, text)) => {
+                text.pop();
+                text.push_str(&format!("{comma}{json}]"));
+            }
+            None => self.edit(place, format!("{opening}{json}]")),
         }
     }
 

@@ -41,7 +41,8 @@ pub async fn plain(headers: &HeaderMap, sent: Bytes, max: usize, charge: &mut Ch
 
 fn named(headers: &HeaderMap) -> Result<Vec<Encoding>, Fault> {
     let values = headers.get_all(header::CONTENT_ENCODING);
-    let lines: Vec<String> = values.iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
+    let lines: Vec<String> =
+        values.iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
     let all = lines.join(", ");
     let unsupported = || Fault::Encoding(all.chars().take(100).collect());
     let mut encodings = Vec::new();
@@ -104,9 +105,9 @@ impl Encoding {
             Encoding::Deflate if has_zlib_head(sent) => Box::new(ZlibDecoder::new(sent)),
             Encoding::Deflate => Box::new(DeflateDecoder::new(sent)),
             Encoding::Brotli => Box::new(Brotli::new(sent)),
-            Encoding::Zstd => Box::new(
-                StreamingDecoder::new_with_max_window_size(sent, ZSTD_WINDOW_MAX).map_err(io::Error::other)?,
-            ),
+            Encoding::Zstd => {
+                Box::new(StreamingDecoder::new_with_max_window_size(sent, ZSTD_WINDOW_MAX).map_err(io::Error::other)?)
+            }
         })
     }
 }

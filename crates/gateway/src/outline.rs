@@ -2,7 +2,7 @@
 //! made without writing anything else anew.
 
 use crate::{fault::Fault, protocol::Protocol};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use std::{borrow::Cow, ops::Range};
 
@@ -50,13 +50,13 @@ struct Wire<'a> {
     store: Option<&'a RawValue>,
     #[serde(borrow)]
     background: Option<&'a RawValue>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "present")]
     tools: Option<&'a RawValue>,
     #[serde(borrow)]
     tool_choice: Option<&'a RawValue>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "present")]
     messages: Option<&'a RawValue>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "present")]
     input: Option<&'a RawValue>,
     #[serde(borrow)]
     metadata: Option<&'a RawValue>,
@@ -109,6 +109,11 @@ impl Outline {
     pub fn has_tools(&self, body: &[u8]) -> bool {
         self.tools.clone().is_some_and(|range| !is_empty_array(&body[range]))
     }
+}
+
+/// The value, `null` too: its place is where a list of ours goes.
+fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'a RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
 }
 
 fn wire(body: &[u8]) -> Result<Wire<'_>, Fault> {

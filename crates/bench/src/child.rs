@@ -92,15 +92,20 @@ impl Server {
 }
 
 impl Server {
-    /// Processor time of all threads so far, in microseconds, finer than the ticks of `cpu_ms`.
+    /// Finer than the ticks of `cpu_ms`.
     pub fn cpu_us(&self) -> anyhow::Result<f64> {
-        let mut nanoseconds = 0;
-        for thread in std::fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
-            let text = std::fs::read_to_string(thread?.path().join("schedstat"))?;
-            nanoseconds += text.split_whitespace().next().context("no figure")?.parse::<u64>()?;
-        }
-        Ok(nanoseconds as f64 / 1000.0)
+        cpu_us(self.child.id())
     }
+}
+
+/// Processor time of all threads of a process so far, in microseconds.
+pub fn cpu_us(pid: u32) -> anyhow::Result<f64> {
+    let mut nanoseconds = 0;
+    for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
+        let text = std::fs::read_to_string(thread?.path().join("schedstat"))?;
+        nanoseconds += text.split_whitespace().next().context("no figure")?.parse::<u64>()?;
+    }
+    Ok(nanoseconds as f64 / 1000.0)
 }
 
 impl Drop for Server {

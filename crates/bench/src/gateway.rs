@@ -179,6 +179,22 @@ pub async fn one_by_one(address: &str, request: &[u8], times: usize) -> anyhow::
     Ok(took)
 }
 
+/// Nanoseconds of each, on one connection, as long as there is time; at least one.
+pub async fn until(address: &str, request: &[u8], end: Instant) -> anyhow::Result<Vec<i64>> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    let (mut buffer, mut took) = (vec![0; 256 * 1024], Vec::new());
+    loop {
+        let began = Instant::now();
+        stream.write_all(request).await?;
+        answer(&mut stream, &mut buffer).await?;
+        took.push(began.elapsed().as_nanos() as i64);
+        if Instant::now() >= end {
+            return Ok(took);
+        }
+    }
+}
+
 pub async fn at_once(address: &str, request: &Bytes, connections: usize, each: usize) -> anyhow::Result<()> {
     let mut tasks = JoinSet::new();
     for _ in 0..connections {

@@ -14,6 +14,7 @@ mod idle_timeout;
 mod lateness;
 mod llm;
 mod load;
+mod peers;
 mod restart;
 mod scaling;
 mod seed;
@@ -55,6 +56,9 @@ enum What {
     Scaling,
     /// The gateway against direct calls and a bare pass-through
     Gateway,
+    /// Servers that run already side by side; `bench/peers/run` starts them and calls this
+    #[command(hide = true)]
+    Peers { servers: PathBuf },
     /// What the clock adds to the gateway's calls, and what a held turn takes
     GatewayClock,
     /// 100,000 sessions of an agent with three timers each
@@ -85,6 +89,7 @@ fn main() -> anyhow::Result<()> {
             What::Agents => agents::run(dir).await,
             What::Scaling => scaling::run(dir).await,
             What::Gateway => gateway::run(dir).await,
+            What::Peers { servers } => peers::run(&servers).await,
             What::GatewayClock => gateway_clock::run(dir).await,
             What::Sessions => sessions::run(dir).await,
             What::IdleTimeout => idle_timeout::run().await,

@@ -16,7 +16,7 @@ use crate::{
     rounds::{self, Again, Rounds, Served},
     send::{Call, Deadline, Route},
     session::SessionHint,
-    stage::{Stage, Turn, Visits},
+    stage::{Alone, Stage, Turn, Visits},
     upstream::{Override, Upstream},
     vigil::Vigil,
     whole::{self, Read, Whole},
@@ -143,7 +143,10 @@ impl Gateway {
         turn.upstream.clone_from(&route.upstream.name);
         let limits = self.limits(route, turn);
 
-        let mut visits = Visits::enter(&self.stages, turn);
+        let mut visits = match parts.extensions.get::<Alone>() {
+            Some(Alone) => Visits::default(),
+            None => Visits::enter(&self.stages, turn),
+        };
         let mut draft = Draft::new(protocol, outline, body);
         visits.before_request(&mut draft).await?;
 

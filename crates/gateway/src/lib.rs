@@ -48,5 +48,5 @@ pub use protocol::{Event, Finish, Kind, Protocol, Seen, ToolCall, Usage};
 pub use relay::Relay;
 pub use report::{Observer, Outcome, Report};
 pub use session::{SessionHint, Source};
-pub use stage::{Interest, More, Next, Stage, ToolResult, Turn, Verdict, Visit, Voice, Words};
+pub use stage::{Alone, Interest, More, Next, Stage, ToolResult, Turn, Verdict, Visit, Voice, Words};
 pub use upstream::{ApiKey, Override, Upstream};

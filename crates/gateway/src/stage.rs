@@ -23,6 +23,10 @@ pub struct Turn {
     pub side: bool,
 }
 
+/// In a request's extensions: no stage takes part. For who calls within this process and does their work itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Alone;
+
 /// Part of the pipeline, for all calls.
 pub trait Stage: Send + Sync {
     /// Says whether to take part in this call. Nobody taking part costs nothing.

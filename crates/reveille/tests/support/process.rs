@@ -126,6 +126,10 @@ impl Home {
         for pid in self.daemons() {
             let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
         }
+        // Dead is who holds no file any more: the next server would find the database in use.
+        while !self.daemons().is_empty() {
+            std::thread::yield_now();
+        }
     }
 }
 

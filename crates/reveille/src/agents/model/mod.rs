@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, Request, header};
 use http_body_util::{BodyExt, Full, Limited};
 use reveille_core::{Utterance, utterance::Asked};
-use reveille_gateway::Gateway;
+use reveille_gateway::{Alone, Gateway};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -61,6 +61,8 @@ pub async fn ask(
         .header(header::CONTENT_TYPE, "application/json")
         .header("anthropic-version", "2023-06-01")
         .header("x-reveille-agent", agent.id.as_str())
+        // Its tools are the agent's own, and its answer is not to be held.
+        .extension(Alone)
         .body(Full::new(Bytes::from(body.to_string())));
     let mut request = request.map_err(|error| ModelError { status: 500, detail: error.to_string() })?;
     for name in [header::AUTHORIZATION, HeaderName::from_static("x-api-key")] {

@@ -128,6 +128,11 @@ impl Agenda {
         taken
     }
 
+    /// The deadline that was proposed, as long as it is the last word.
+    pub fn proposed(&self, id: &ItemId) -> Option<Timestamp> {
+        self.in_flight.get(id).and_then(|flight| flight.due)
+    }
+
     /// The proposal was carried out (or found stale).
     pub fn settled(&mut self, ids: &[ItemId]) {
         for id in ids {

@@ -3,10 +3,11 @@
 use crate::{
     history::HistoryEntry, id::SessionId, item::Item, message::Message, session::Session, utterance::Utterance,
 };
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// The one thing a store can be asked to write.
-#[derive(Clone, Debug, PartialEq)]
+/// The one thing a store can be asked to write. Nodes of one server tell each other of it in its serialized form.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Batch {
     /// The version the decision was made on; `None`: the session did not exist. Anything else in the store means the
     /// decision is stale and nothing may be written.
@@ -18,10 +19,12 @@ pub struct Batch {
     /// Added to the conversation, in this order.
     pub said: Vec<Utterance>,
     pub history: Vec<HistoryEntry>,
+    /// They are in the store; nobody needs to hear of them.
+    #[serde(skip)]
     pub tallies: Vec<Tally>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ItemWrite {
     /// Its id must be new in the server, its key new in the session.
     Insert {
@@ -31,7 +34,7 @@ pub enum ItemWrite {
     Update(Item),
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum MessageWrite {
     Insert(Message),
     Update(Message),
@@ -40,7 +43,7 @@ pub enum MessageWrite {
 }
 
 /// The client's own name for a creation, so that a repeated request makes nothing a second time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestKey {
     pub key: String,
     /// Of the arguments: the same key with other arguments is a mistake, not a repetition.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// One message of a session's inbox. It stays there until a channel has delivered it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
     /// Derived from what caused it, so that the same cause can never make two.
     pub id: Arc<str>,
@@ -32,13 +32,13 @@ pub enum MessageKind {
     ReminderDue,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
     pub id: LeaseId,
     pub until: Timestamp,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delivered {
     pub at: Timestamp,
     /// The way out it took: `standby`, `tool_result`, `inbox`.

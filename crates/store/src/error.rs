@@ -23,6 +23,15 @@ pub enum StoreError {
     Unwritable(String),
     #[error("the database failed: {0}")]
     Failed(String),
+    /// It will be there again; so will everything that was answered.
+    #[error("the database cannot be reached now: {0}; try again in a moment")]
+    Unavailable(String),
+    #[error("database_url: {0}")]
+    BadUrl(String),
+    #[error(
+        "the database was written by a newer Reveille (format {found}, this one knows up to {known}); install the newer version again"
+    )]
+    NewerSchema { found: i64, known: i64 },
     #[error("the store is closed")]
     Closed,
 }
@@ -40,6 +49,11 @@ pub enum CommitError {
 }
 
 impl StoreError {
+    /// It ends by itself.
+    pub const fn passes(&self) -> bool {
+        matches!(self, StoreError::Unavailable(_))
+    }
+
     /// Stable: clients may match on it.
     pub const fn code(&self) -> &'static str {
         match self {
@@ -50,6 +64,9 @@ impl StoreError {
             StoreError::Full => "storage_full",
             StoreError::Unwritable(_) => "storage_unwritable",
             StoreError::Failed(_) => "storage_failed",
+            StoreError::Unavailable(_) => "storage_unavailable",
+            StoreError::BadUrl(_) => "storage_url",
+            StoreError::NewerSchema { .. } => "storage_newer",
             StoreError::Closed => "storage_closed",
         }
     }

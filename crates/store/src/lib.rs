@@ -7,12 +7,14 @@
 pub mod error;
 mod feed;
 pub mod memory;
+pub mod postgres;
 pub mod query;
 pub mod sqlite;
 
 pub use error::{CommitError, StoreError};
-pub use feed::{Feed, Group};
+pub use feed::{Feed, Group, News};
 pub use memory::MemoryStore;
+pub use postgres::{PostgresOptions, PostgresStore};
 pub use query::{Committed, Found, HistoryFilter, HourTally, ItemFilter, Order, Recorded, SessionFilter, StoredAgent};
 pub use sqlite::SqliteStore;
 
@@ -75,8 +77,22 @@ pub trait Store: Send + Sync + 'static {
     /// has happened in its session since.
     async fn purge(&self, before: Timestamp, limit: usize) -> Result<usize, StoreError>;
 
-    /// What is committed from now on.
+    /// What is committed from now on, by every node of this server, in one order.
     fn feed(&self) -> Feed;
+
+    /// Whether this node acts on the deadline at once. The nodes of a server share the work in this way; whoever is not
+    /// the first acts a moment later, should the first be gone.
+    fn acts_first(&self, _id: &ItemId) -> bool {
+        true
+    }
+
+    /// A client begins or ceases to hold the session at this node. Other nodes know of it within moments.
+    fn holds(&self, _session: &SessionId, _held: bool) {}
+
+    /// A client holds the session at another node.
+    async fn is_held_elsewhere(&self, _session: &SessionId) -> Result<bool, StoreError> {
+        Ok(false)
+    }
 
     /// Finishes what was begun and lets go of the files.
     async fn close(&self);

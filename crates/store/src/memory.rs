@@ -245,7 +245,7 @@ impl Store for MemoryStore {
     async fn commit(&self, batch: Batch) -> Result<Arc<Committed>, CommitError> {
         let mut inner = self.inner();
         let first_seq = inner.apply(&batch)?;
-        let committed = Arc::new(Committed { batch, first_seq });
+        let committed = Arc::new(Committed { batch, first_seq, here: true });
         // Told under the lock: the feed has the order of the commits.
         self.listeners.tell(vec![committed.clone()]);
         Ok(committed)

@@ -7,6 +7,8 @@ use reveille_core::{Batch, HistoryEntry, Item, Kind, SessionId, Timestamp};
 pub struct Committed {
     pub batch: Batch,
     pub first_seq: i64,
+    /// By this process; otherwise by another node of the same server.
+    pub here: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

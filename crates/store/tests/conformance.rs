@@ -21,7 +21,8 @@ mod sessions;
 #[path = "conformance/text.rs"]
 mod text;
 
-use reveille_store::{MemoryStore, SqliteStore, Store};
+use reveille_store::{MemoryStore, PostgresOptions, PostgresStore, SqliteStore, Store};
+use scratch_postgres::Cluster;
 use std::sync::Arc;
 use tempfile::TempDir;
 
@@ -31,14 +32,20 @@ struct Fresh {
     _directory: Option<TempDir>,
 }
 
-fn fresh_memory() -> Fresh {
+async fn fresh_memory() -> Fresh {
     Fresh { store: Arc::new(MemoryStore::new("srv_test")), _directory: None }
 }
 
-fn fresh_sqlite() -> Fresh {
+async fn fresh_sqlite() -> Fresh {
     let directory = drive::scratch();
     let store = SqliteStore::open(&directory.path().join("reveille.db"), None, "srv_test").unwrap();
     Fresh { store: Arc::new(store), _directory: Some(directory) }
+}
+
+async fn fresh_postgres() -> Fresh {
+    let options = PostgresOptions::new(Cluster::shared().database());
+    let store = PostgresStore::open(&options, None, "srv_test").await.unwrap();
+    Fresh { store: Arc::new(store), _directory: None }
 }
 
 macro_rules! backend {
@@ -108,7 +115,7 @@ macro_rules! backend {
     ($fresh:ident => $($area:ident::$case:ident)+) => {$(
         #[tokio::test]
         async fn $case() {
-            let fresh = super::$fresh();
+            let fresh = super::$fresh().await;
             assert_eq!(fresh.store.server_id(), "srv_test");
             super::$area::$case(&fresh.store).await;
         }
@@ -117,3 +124,4 @@ macro_rules! backend {
 
 backend!(memory = fresh_memory);
 backend!(sqlite = fresh_sqlite);
+backend!(postgres = fresh_postgres);

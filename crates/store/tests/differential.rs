@@ -1,4 +1,4 @@
-//! Guards that SQLite is the memory store made durable: the same random commands, stale batches, purges and jumps of
+//! Guards that SQLite and PostgreSQL are the memory store made durable: the same random commands, stale batches, purges and jumps of
 //! the clock leave both showing the same, in the same order. `PROPTEST_CASES=5000` looks further than the default.
 
 #![allow(clippy::unwrap_used)]
@@ -17,9 +17,17 @@ use reveille_core::{
     timer::Continuation,
 };
 use reveille_store::{
-    CommitError, Feed, HistoryFilter, ItemFilter, MemoryStore, Order, SessionFilter, SqliteStore, Store,
+    CommitError, Feed, HistoryFilter, ItemFilter, MemoryStore, Order, PostgresOptions, PostgresStore, SessionFilter,
+    SqliteStore, Store,
 };
-use std::collections::HashMap;
+use scratch_postgres::Cluster;
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 const STATUSES: [&str; 9] =
     ["running", "completed", "stopped", "scheduled", "due", "missed", "pending", "disabled", "waiting"];
@@ -205,9 +213,9 @@ fn lease_id(lease: u8) -> LeaseId {
 
 struct Pair {
     memory: MemoryStore,
-    sqlite: SqliteStore,
+    durable: Arc<dyn Store>,
     memory_feed: Feed,
-    sqlite_feed: Feed,
+    durable_feed: Feed,
     now_ms: i64,
     /// The history may no longer be in the order of time, on which small purges rely.
     went_back: bool,
@@ -215,26 +223,22 @@ struct Pair {
     held: Vec<Batch>,
     /// Which id each slot has now. Ids are never used again, not even those of purged items.
     generation: [u32; SLOTS as usize],
-    _directory: tempfile::TempDir,
 }
 
 impl Pair {
-    fn new() -> Self {
-        let directory = scratch();
+    fn new(durable: Arc<dyn Store>) -> Self {
         let memory = MemoryStore::new("srv");
-        let sqlite = SqliteStore::open(&directory.path().join("reveille.db"), None, "srv").unwrap();
-        let (memory_feed, sqlite_feed) = (memory.feed(), sqlite.feed());
+        let (memory_feed, durable_feed) = (memory.feed(), durable.feed());
         Self {
             memory,
-            sqlite,
+            durable,
             memory_feed,
-            sqlite_feed,
+            durable_feed,
             now_ms: START_MS,
             went_back: false,
             leases: 0,
             held: Vec::new(),
             generation: [0; SLOTS as usize],
-            _directory: directory,
         }
     }
 
@@ -389,7 +393,7 @@ impl Pair {
         let id = sid(&session_name(session));
         loop {
             let state = self.memory.load(&id, call.needs()).await.unwrap();
-            assert_eq!(self.sqlite.load(&id, call.needs()).await.unwrap(), state, "loaded for {call:?}");
+            assert_eq!(self.durable.load(&id, call.needs()).await.unwrap(), state, "loaded for {call:?}");
             match decide(&id, &state, call, self.now(), &Limits::default()) {
                 Ok(decision) => return decision.batch,
                 Err(Reject::Overdue(ids)) => {
@@ -404,7 +408,7 @@ impl Pair {
 
     async fn commit(&mut self, batch: Batch) -> Answer {
         let memory = Answer::of(self.memory.commit(batch.clone()).await);
-        assert_eq!(Answer::of(self.sqlite.commit(batch.clone()).await), memory, "{batch:?}");
+        assert_eq!(Answer::of(self.durable.commit(batch.clone()).await), memory, "{batch:?}");
         memory
     }
 
@@ -413,7 +417,7 @@ impl Pair {
         let before = Timestamp::from_millis(self.now_ms - age_secs * 1000);
         let limit = if self.went_back { ALL } else { limit };
         let removed = purge_all(&self.memory, before, limit).await;
-        assert_eq!(purge_all(&self.sqlite, before, limit).await, removed, "rows purged");
+        assert_eq!(purge_all(&*self.durable, before, limit).await, removed, "rows purged");
         // Versions begin again with a session that is made again, so a decision must not outlive its session.
         self.held.clear();
         for slot in 0..SLOTS {
@@ -427,7 +431,7 @@ impl Pair {
 
     async fn deadlines(&self, limit: usize) -> Vec<(Timestamp, ItemId)> {
         let memory = self.memory.deadlines(limit).await.unwrap();
-        assert_eq!(self.sqlite.deadlines(limit).await.unwrap(), memory);
+        assert_eq!(self.durable.deadlines(limit).await.unwrap(), memory);
         memory
     }
 
@@ -437,7 +441,7 @@ impl Pair {
             Look::LoadItems { slots } => {
                 let ids: Vec<_> = slots.iter().flat_map(|slot| [self.id(*slot), self.task(*slot)]).collect();
                 let memory = self.memory.load_items(ids.clone()).await.unwrap();
-                assert_eq!(self.sqlite.load_items(ids).await.unwrap(), memory, "{look:?}");
+                assert_eq!(self.durable.load_items(ids).await.unwrap(), memory, "{look:?}");
             }
             Look::Load { session, slots, key } => {
                 let items = match slots.first() {
@@ -450,11 +454,11 @@ impl Pair {
                 let needs = Needs { items, inbox: true, key: Some(key_name(*key)) };
                 let session = sid(&session_name(*session));
                 let memory = self.memory.load(&session, needs.clone()).await.unwrap();
-                assert_eq!(self.sqlite.load(&session, needs).await.unwrap(), memory, "{look:?}");
+                assert_eq!(self.durable.load(&session, needs).await.unwrap(), memory, "{look:?}");
             }
             _ => {
                 let memory = self.listed(&self.memory, look).await;
-                assert_eq!(self.listed(&self.sqlite, look).await, memory, "{look:?}");
+                assert_eq!(self.listed(&*self.durable, look).await, memory, "{look:?}");
             }
         }
     }
@@ -505,10 +509,10 @@ impl Pair {
     }
 
     async fn compare(&mut self) {
-        assert_eq!(picture(&self.sqlite).await, picture(&self.memory).await);
+        assert_eq!(picture(&*self.durable).await, picture(&self.memory).await);
         loop {
-            let (memory, sqlite) = (self.memory_feed.try_recv().ok(), self.sqlite_feed.try_recv().ok());
-            assert_eq!(sqlite, memory, "the feeds");
+            let (memory, durable) = (self.memory_feed.try_recv().ok(), self.durable_feed.try_recv().ok());
+            assert_eq!(durable, memory, "the feeds");
             if memory.is_none() {
                 break;
             }
@@ -546,11 +550,31 @@ proptest! {
     fn memory_and_sqlite_show_the_same(steps in proptest::collection::vec(step(), 1..STEPS_MAX)) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
-            let mut pair = Pair::new();
-            for step in &steps {
-                pair.take(step).await;
-            }
-            pair.compare().await;
+            let directory = scratch();
+            let sqlite = SqliteStore::open(&directory.path().join("reveille.db"), None, "srv").unwrap();
+            all(Pair::new(Arc::new(sqlite)), &steps).await;
         });
     }
+
+    /// All servers in one database: none sees anything of another.
+    #[test]
+    fn memory_and_postgres_show_the_same(steps in proptest::collection::vec(step(), 1..STEPS_MAX)) {
+        static CASES: AtomicUsize = AtomicUsize::new(0);
+        static DATABASE: OnceLock<String> = OnceLock::new();
+        let options = PostgresOptions::new(DATABASE.get_or_init(|| Cluster::shared().database()));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let name = format!("srv_{}", CASES.fetch_add(1, Ordering::Relaxed));
+            let postgres = PostgresStore::open(&options, Some(&name), "unused").await.unwrap();
+            all(Pair::new(Arc::new(postgres)), &steps).await;
+        });
+    }
+}
+
+async fn all(mut pair: Pair, steps: &[Step]) {
+    for step in steps {
+        pair.take(step).await;
+    }
+    pair.compare().await;
+    pair.durable.close().await;
 }

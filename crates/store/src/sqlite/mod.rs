@@ -255,7 +255,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-fn failed(error: rusqlite::Error) -> StoreError {
+pub(crate) fn failed(error: rusqlite::Error) -> StoreError {
     let text = error.to_string();
     match (&error, error.sqlite_error_code()) {
         (_, Some(ErrorCode::DiskFull)) => StoreError::Full,

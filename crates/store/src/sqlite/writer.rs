@@ -184,7 +184,7 @@ impl Writer {
                 Applied::Yes => {
                     let first_seq = self.next_seq;
                     self.next_seq += batch.history.len() as i64;
-                    let committed = Arc::new(Committed { batch, first_seq });
+                    let committed = Arc::new(Committed { batch, first_seq, here: true });
                     told.push(committed.clone());
                     Ok(committed)
                 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// What has arrived. A commit is told before it is answered, so nothing has to be waited for.
 fn heard(feed: &mut Feed) -> Vec<Arc<Committed>> {
-    std::iter::from_fn(|| feed.try_recv().ok()).flat_map(|group| group.to_vec()).collect()
+    std::iter::from_fn(|| feed.try_recv().ok()).flat_map(|news| news.commits().to_vec()).collect()
 }
 
 pub async fn the_feed_has_the_order_and_the_numbers_of_the_commits(store: &Arc<dyn Store>) {

@@ -244,8 +244,8 @@ pub async fn tallies_are_the_sums_of_what_was_committed(store: &Arc<dyn Store>) 
     run(&**store, "b", commit_lease("lease"), at(12)).await;
     run(&**store, "a", close(), at(13)).await;
     let mut sums: BTreeMap<String, i64> = BTreeMap::new();
-    while let Ok(group) = feed.try_recv() {
-        for tally in group.iter().flat_map(|committed| &committed.batch.tallies) {
+    while let Ok(news) = feed.try_recv() {
+        for tally in news.commits().iter().flat_map(|committed| &committed.batch.tallies) {
             *sums.entry(tally.name.to_string()).or_default() += tally.by;
         }
     }

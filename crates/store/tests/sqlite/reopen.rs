@@ -94,7 +94,7 @@ async fn hundreds_of_commits_at_once_are_all_answered_and_all_kept() {
     for task in tasks {
         task.await.unwrap();
     }
-    let told: Vec<_> = std::iter::from_fn(|| feed.try_recv().ok()).flat_map(|group| group.to_vec()).collect();
+    let told: Vec<_> = std::iter::from_fn(|| feed.try_recv().ok()).flat_map(|news| news.commits().to_vec()).collect();
     assert_eq!(told.len(), TASKS * TIMERS);
     assert_eq!(told.iter().flat_map(|one| one.recorded()).collect::<Vec<_>>(), history(&*store).await);
     store.close().await;

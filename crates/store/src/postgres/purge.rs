@@ -1,0 +1,70 @@
+//! Retention, in small statements that each look and remove at once. Several nodes may do it at the same time.
+
+use super::lane::Lane;
+use crate::{HOURS_KEPT, StoreError};
+use reveille_core::Timestamp;
+
+const ITEMS: &str = "
+    DELETE FROM reveille.items WHERE seq IN (
+        SELECT seq FROM reveille.items WHERE server = $1 AND ended < $2 ORDER BY ended LIMIT $3 FOR UPDATE SKIP LOCKED)
+    RETURNING 1";
+
+const DELIVERED: &str = "
+    DELETE FROM reveille.messages WHERE seq IN (
+        SELECT seq FROM reveille.messages WHERE server = $1 AND delivered_at < $2 LIMIT $3 FOR UPDATE SKIP LOCKED)
+    RETURNING 1";
+
+/// The session is locked first: it may come back to life, and then keeps its messages.
+const OF_CLOSED: &str = "
+    WITH closed AS MATERIALIZED (
+        SELECT num FROM reveille.sessions s WHERE server = $1 AND state = 'closed' AND active_at < $2
+        AND EXISTS (SELECT 1 FROM reveille.messages WHERE session = s.num AND delivered_at IS NULL)
+        LIMIT $3 FOR UPDATE SKIP LOCKED
+    )
+    DELETE FROM reveille.messages WHERE seq IN (
+        SELECT m.seq FROM closed c JOIN reveille.messages m ON m.session = c.num AND m.delivered_at IS NULL LIMIT $3)
+    RETURNING 1";
+
+/// Entries are numbered in the order of time, so the old ones come first and the scan ends at a young one. The newest
+/// stays, since clients resume from its number.
+const HISTORY: &str = "
+    DELETE FROM reveille.history WHERE server = $1 AND seq IN (
+        SELECT seq FROM (SELECT seq, at FROM reveille.history WHERE server = $1 ORDER BY seq LIMIT $3) AS oldest
+        WHERE at < $2 AND seq < (SELECT history FROM reveille.servers WHERE num = $1))
+    RETURNING 1";
+
+/// What was said stays while its session is in use; the session is locked first, for it may be again.
+const CONVERSATION: &str = "
+    WITH idle AS MATERIALIZED (
+        SELECT num FROM reveille.sessions s WHERE server = $1 AND active_at < $2
+        AND EXISTS (SELECT 1 FROM reveille.conversation WHERE session = s.num AND at < $2)
+        LIMIT $3 FOR UPDATE SKIP LOCKED
+    )
+    DELETE FROM reveille.conversation WHERE seq IN (
+        SELECT c.seq FROM idle i JOIN reveille.conversation c ON c.session = i.num AND c.at < $2 ORDER BY c.seq LIMIT $3)
+    RETURNING 1";
+
+const HOURS: &str = "DELETE FROM reveille.hours WHERE server = $1 AND hour < $2";
+
+const SESSIONS: &str = "
+    DELETE FROM reveille.sessions WHERE active_at < $2 AND num IN (
+        SELECT num FROM reveille.sessions s WHERE server = $1 AND active_at < $2
+        AND NOT EXISTS (SELECT 1 FROM reveille.items WHERE session = s.num)
+        AND NOT EXISTS (SELECT 1 FROM reveille.conversation WHERE session = s.num)
+        AND NOT EXISTS (SELECT 1 FROM reveille.messages WHERE session = s.num AND delivered_at IS NULL)
+        AND NOT EXISTS (SELECT 1 FROM reveille.history WHERE session = s.num)
+        LIMIT $3 FOR UPDATE SKIP LOCKED)
+    RETURNING 1";
+
+pub async fn purge(lane: &Lane, server: i64, before: Timestamp, limit: usize) -> Result<usize, StoreError> {
+    let (before, limit) = (before.as_millis(), i64::try_from(limit).unwrap_or(i64::MAX));
+    let mut removed = lane.read(ITEMS, &[&server, &before, &limit]).await?.len();
+    let messages = lane.read(DELIVERED, &[&server, &before, &limit]).await?.len();
+    let left = limit - messages as i64;
+    removed += messages + lane.read(OF_CLOSED, &[&server, &before, &left]).await?.len();
+    removed += lane.read(HISTORY, &[&server, &before, &limit]).await?.len();
+    removed += lane.read(CONVERSATION, &[&server, &before, &limit]).await?.len();
+    lane.read(HOURS, &[&server, &before.saturating_sub_unsigned(HOURS_KEPT.get())]).await?;
+    removed += lane.read(SESSIONS, &[&server, &before, &limit]).await?.len();
+    Ok(removed)
+}

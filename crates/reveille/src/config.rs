@@ -13,6 +13,7 @@ use crate::{
 };
 use gateway::GatewayConfig;
 use reveille_core::{Limits, Millis, duration};
+use reveille_store::PostgresOptions;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{
     borrow::Cow,
@@ -36,7 +37,9 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// Which server to be; made once and kept in the database unless given.
     pub server_id: Option<String>,
+    /// PostgreSQL instead of SQLite in the data directory.
     pub database_url: Option<String>,
+    pub database: DatabaseConfig,
     /// Host names besides the loopback's that requests may be addressed to.
     pub allowed_hosts: Vec<String>,
     /// A file with the token that every request has to bring; the variable REVEILLE_TOKEN goes over it.
@@ -66,6 +69,35 @@ pub struct Config {
     /// By flag only: take any free port if the one of `listen` is somebody else's.
     #[serde(skip)]
     pub any_port: bool,
+}
+
+/// Limits towards PostgreSQL; the URL is all that it needs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DatabaseConfig {
+    /// Connections for reading; there are four more.
+    pub readers: usize,
+    /// The database gives up on a statement that takes longer.
+    pub statement_timeout: Length,
+    /// A request waits so long for a database that is away; then it is refused, to be tried again.
+    pub wait: Length,
+    /// Hear of other nodes by LISTEN and NOTIFY. Where the database has no such thing: look every `poll`.
+    pub listen: bool,
+    pub poll: Length,
+}
+
+impl Default for DatabaseConfig {
+    fn default() -> Self {
+        let options = PostgresOptions::new("");
+        let length = |length: std::time::Duration| Length(Millis::new(length.as_millis() as u64));
+        Self {
+            readers: options.readers,
+            statement_timeout: length(options.statement_timeout),
+            wait: length(options.wait),
+            listen: options.listen,
+            poll: length(options.poll),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -142,6 +174,7 @@ impl Default for Config {
             data_dir: xdg("XDG_DATA_HOME", ".local/share").join("reveille"),
             server_id: None,
             database_url: None,
+            database: DatabaseConfig::default(),
             allowed_hosts: Vec::new(),
             token_file: None,
             token: None,
@@ -220,6 +253,11 @@ const KEYS: &[(&str, Form)] = &[
     ("data_dir", Form::Text),
     ("server_id", Form::Text),
     ("database_url", Form::Text),
+    ("database.readers", Form::Plain),
+    ("database.statement_timeout", Form::Text),
+    ("database.wait", Form::Text),
+    ("database.listen", Form::Plain),
+    ("database.poll", Form::Text),
     ("allowed_hosts", Form::List),
     ("token_file", Form::Text),
     ("ui_dir", Form::Text),
@@ -304,8 +342,14 @@ impl Config {
     /// What can only be said of the whole, after flags.
     pub fn check(&self) -> Result<(), ConfigError> {
         let value = |key, why: &str| Err(ConfigError::Value { key: Cow::Borrowed(key), why: why.to_owned() });
-        if self.database_url.is_some() {
-            return value("database_url", "this version keeps everything in SQLite in `data_dir`; leave the key out");
+        if let Some(Err(error)) = self.postgres().map(|options| options.check()) {
+            return value("database_url", error.to_string().trim_start_matches("database_url: "));
+        }
+        if self.database.readers == 0 {
+            return value("database.readers", "must be at least 1");
+        }
+        if self.database.statement_timeout.0.is_zero() || self.database.poll.0.is_zero() {
+            return value("database", "`statement_timeout` and `poll` must be longer than nothing");
         }
         if !self.listen.ip().is_loopback() && self.token.is_none() {
             return value(
@@ -384,6 +428,38 @@ impl Config {
             concurrency: self.wake_concurrency,
             server: format!("http://{address}"),
             token: self.token.clone(),
+        }
+    }
+
+    /// How PostgreSQL is reached, if it is meant.
+    pub fn postgres(&self) -> Option<PostgresOptions> {
+        let database = &self.database;
+        Some(PostgresOptions {
+            url: self.database_url.clone()?,
+            readers: database.readers,
+            statement_timeout: database.statement_timeout.0.to_std(),
+            wait: database.wait.0.to_std(),
+            listen: database.listen,
+            poll: database.poll.0.to_std(),
+        })
+    }
+
+    /// To be shown: without passwords.
+    pub fn hide_secrets(&mut self) {
+        if let Some(url) = &self.database_url
+            && let Some((scheme, rest)) = url.split_once("://")
+            && let Some((login, place)) = rest.rsplit_once('@')
+        {
+            let user = login.split(':').next().unwrap_or_default();
+            self.database_url = Some(format!("{scheme}://{user}:***@{place}"));
+        }
+    }
+
+    /// Where everything is kept, for people to read: never with a password.
+    pub fn keeps(&self) -> String {
+        match &self.database_url {
+            Some(_) => "PostgreSQL".into(),
+            None => self.data_dir.display().to_string(),
         }
     }
 
@@ -547,6 +623,20 @@ mod tests {
         let bad = parse(&agent("tool_name = \"nobody\""), &[]).expect("readable").check().expect_err("no such tool");
         assert!(bad.to_string().contains("agent[0].timers[0].tool_name"), "{bad}");
         assert!(parse(&agent("tool = \"x\""), &[]).expect_err("unknown key").contains("tool_name"));
+    }
+
+    #[test]
+    fn a_password_is_not_shown() {
+        let shown = |url: &str| {
+            let mut config = Config { database_url: Some(url.into()), ..Config::default() };
+            config.hide_secrets();
+            config.database_url.expect("still there")
+        };
+        assert_eq!(
+            shown("postgres://me:p@ss:word@h1,h2:5433/d?sslmode=require"),
+            "postgres://me:***@h1,h2:5433/d?sslmode=require"
+        );
+        assert_eq!(shown("postgres://localhost/d"), "postgres://localhost/d");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::{
 use anyhow::Context;
 use futures_util::FutureExt;
 use reveille_core::id;
-use reveille_store::{SqliteStore, Store};
+use reveille_store::{PostgresStore, SqliteStore, Store};
 use std::{fs, io, net::SocketAddr, path::PathBuf, sync::Arc};
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -29,6 +29,14 @@ pub struct Server {
     /// Ends the engine, after the door.
     stop_engine: CancellationToken,
     tasks: TaskTracker,
+}
+
+async fn open(config: &Config, fresh: &str) -> anyhow::Result<Arc<dyn Store>> {
+    let wanted = config.server_id.as_deref();
+    Ok(match config.postgres() {
+        Some(options) => Arc::new(PostgresStore::open(&options, wanted, fresh).await?),
+        None => Arc::new(SqliteStore::open(&config.database(), wanted, fresh)?),
+    })
 }
 
 async fn listen(config: &Config) -> anyhow::Result<TcpListener> {
@@ -47,8 +55,9 @@ impl Server {
     pub async fn start(config: &Config, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
         config.check()?;
         let fresh = id::readable("server", clock.now(), rand::random());
-        let store: Arc<dyn Store> =
-            Arc::new(SqliteStore::open(&config.database(), config.server_id.as_deref(), &fresh)?);
+        fs::create_dir_all(&config.data_dir)
+            .with_context(|| format!("cannot make {}; choose another with --data-dir", config.data_dir.display()))?;
+        let store = open(config, &fresh).await?;
         let listener = listen(config).await?;
         let address = listener.local_addr()?;
         let wake = Arc::new(config.wake_rules(address));

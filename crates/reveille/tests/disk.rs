@@ -71,7 +71,7 @@ async fn a_deadline_that_passes_meanwhile_fires_when_there_is_space() {
     site.free();
     let mut feed = site.engine.store().feed();
     site.clock.advance(Millis::from_secs(5));
-    within("the firing", async { while feed.recv().await.unwrap()[0].batch.messages.is_empty() {} }).await;
+    within("the firing", async { while feed.recv().await.unwrap().commits()[0].batch.messages.is_empty() {} }).await;
     let entries = list(&site.get(&format!("/api/history?after=0&id={timer}")).await["entries"]);
     assert_eq!(entries.len(), 2);
     has(&entries[1], json!({"event": "timer.completed", "at": START + 20_000}));

@@ -32,7 +32,7 @@ async fn the_configuration_is_checked() {
         ("[limits]\ntimers_per_session = 0", "limits.timers_per_session"),
         ("[limits]\nlease = -1", "lease"),
         ("server_id = \" \"", "server_id"),
-        ("database_url = \"postgres://x\"", "database_url"),
+        ("database_url = \"mysql://x\"", "database_url"),
         ("this is not toml", "reveille.toml"),
     ] {
         home.write_config(text);

@@ -56,7 +56,7 @@ async fn a_reply_that_was_never_written_leaves_the_message() {
             // There is more to take along, which has to be written before the call can answer.
             site.tool("timer", json!({"total_duration": 1, "mission": "earlier"})).await;
             site.clock.advance(Millis::from_secs(1));
-            while within("the mission", feed.recv()).await.unwrap()[0].batch.messages.is_empty() {}
+            while within("the mission", feed.recv()).await.unwrap().commits()[0].batch.messages.is_empty() {}
         }
         let call = site.standing(waiting(300, 300)).await;
         let timer = id(&site.get("/api/timers").await["timers"][0]);
@@ -68,7 +68,7 @@ async fn a_reply_that_was_never_written_leaves_the_message() {
         }
         site.clock.advance(Millis::from_secs(300));
         let fired = within("the firing", feed.recv()).await.unwrap();
-        assert!(fired[0].batch.messages[0].message().lease.is_some(), "meant for the call");
+        assert!(fired.commits()[0].batch.messages[0].message().lease.is_some(), "meant for the call");
         if moment == "released" {
             site.used_up().await;
             let stands = *standing.borrow();
@@ -110,7 +110,7 @@ async fn a_reply_that_the_client_never_takes_is_not_delivered() {
     stream.write_all(head.as_bytes()).await.unwrap();
     // The message is on its way; megabytes before the end of the answer the client leaves.
     let leased = within("the message is leased", feed.recv()).await.unwrap();
-    assert_eq!(leased[0].batch.messages.len(), 1);
+    assert_eq!(leased.commits()[0].batch.messages.len(), 1);
     let mut reply = [0; 1000];
     within("the answer begins", stream.read_exact(&mut reply)).await.unwrap();
     assert!(reply.starts_with(b"HTTP/1.1 200"));

@@ -12,8 +12,9 @@ pub enum ConfigCommand {
 
 pub fn run(common: &Common, command: ConfigCommand) -> Done {
     let ConfigCommand::Check = command;
-    let config = common.load()?;
+    let mut config = common.load()?;
     config.check()?;
+    config.hide_secrets();
     if common.json {
         show::line(&serde_json::to_string(&config)?);
     } else {

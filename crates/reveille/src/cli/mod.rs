@@ -14,6 +14,7 @@ mod hook;
 mod inbox;
 mod ls;
 mod mcp;
+mod migrate;
 mod presence;
 mod read;
 mod serve;
@@ -99,6 +100,8 @@ enum Command {
     Channel(channel::ChannelArgs),
     /// Show or write what an agent's client needs: tools, hooks, wake command
     Setup(setup::SetupArgs),
+    /// Move everything from SQLite to PostgreSQL, while no server runs
+    Migrate(migrate::MigrateArgs),
     /// Look at the configuration
     Config {
         #[command(subcommand)]
@@ -174,6 +177,7 @@ pub fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&cli.common, args),
         Command::Mcp(args) => mcp::run(&cli.common, args),
         Command::Config { command } => config::run(&cli.common, command),
+        Command::Migrate(args) => migrate::run(&cli.common, args),
         Command::Hook(args) => hook::run(&cli.common, args),
         Command::Setup(args) => setup::run(&cli.common, args),
         Command::Channel(args) => channel::run(&cli.common, args),
@@ -208,6 +212,7 @@ fn ask(common: &Common, command: Command) -> Done {
             Command::Serve(_)
             | Command::Mcp(_)
             | Command::Config { .. }
+            | Command::Migrate(_)
             | Command::Channel(_)
             | Command::Hook(_)
             | Command::Setup(_)

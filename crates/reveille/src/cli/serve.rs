@@ -34,7 +34,7 @@ pub fn run(common: &Common, args: ServeArgs) -> Done {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let server = Server::start(&config, Arc::new(SystemClock)).await?;
-        let (address, data) = (server.address, config.data_dir.display());
+        let (address, data) = (server.address, config.keeps());
         // The reader may be gone (`reveille | head -1`); that is no reason to stop keeping time.
         let _ = writeln!(std::io::stdout(), "Reveille listens on http://{address} and keeps its data in {data}");
         let broken = tokio::select! {

@@ -4,7 +4,7 @@
 use super::{Engine, EngineError};
 use futures_util::future::BoxFuture;
 use reveille_core::{Agenda, ItemId, Millis, Timestamp};
-use reveille_store::{Committed, Feed, StoreError};
+use reveille_store::{Feed, News, StoreError};
 use std::{collections::HashSet, sync::Arc};
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -15,6 +15,8 @@ const FIRE_CHUNK: usize = 4096;
 const CHUNKS_IN_FLIGHT_MAX: usize = 1;
 /// After a failure (full disk, lost database): how long until the next try.
 const RETRY: Millis = Millis::from_secs(1);
+/// Another node is to act first; should it not have done so by then, this one does.
+const TURN: Millis = Millis::from_secs(2);
 /// Old rows removed in one go.
 const PURGE_ROWS: usize = 500;
 const PURGE_EVERY: Millis = Millis::from_secs(600);
@@ -66,8 +68,8 @@ impl Driver {
                 biased;
                 Some(done) = self.firing.join_next() => self.settle(done),
                 Some(_) = self.purging.join_next() => {}
-                group = self.feed.recv() => match group {
-                    Some(group) => self.learn(&group),
+                news = self.feed.recv() => match news {
+                    Some(news) => self.learn(&news),
                     None => return, // the store is closed
                 },
                 // It may ring early, when the clock was set; either way it has to be wound up again.
@@ -94,9 +96,13 @@ impl Driver {
             }
         }
         while self.firing.len() < CHUNKS_IN_FLIGHT_MAX {
-            let ids = self.agenda.take_due(now, FIRE_CHUNK);
-            if ids.is_empty() {
+            let due = self.agenda.take_due(now, FIRE_CHUNK);
+            if due.is_empty() {
                 break;
+            }
+            let ids = self.ours(due, now);
+            if ids.is_empty() {
+                continue;
             }
             let engine = self.engine.clone();
             self.firing.spawn(async move { (ids.clone(), engine.fire(ids).await) });
@@ -106,6 +112,22 @@ impl Driver {
             let engine = self.engine.clone();
             self.purging.spawn(async move { engine.purge().await });
         }
+    }
+
+    /// Of what is due, that which this node acts on now. The rest is left to others for a moment.
+    fn ours(&mut self, due: Vec<ItemId>, now: Timestamp) -> Vec<ItemId> {
+        // What others do not get done is not gathered here without end.
+        let crowded = self.agenda.len() > 2 * self.engine.settings.window_max;
+        let engine = self.engine.clone();
+        let (ours, others): (Vec<ItemId>, Vec<ItemId>) = due.into_iter().partition(|id| {
+            let turn = || self.agenda.proposed(id).is_none_or(|due| due.plus(TURN) <= now);
+            crowded || engine.store.acts_first(id) || engine.standbys.is_waited_for(id) || turn()
+        });
+        for id in others {
+            let turn = self.agenda.proposed(&id).unwrap_or(now).plus(TURN);
+            self.agenda.postpone(&[id], turn);
+        }
+        ours
     }
 
     fn wake_at(&self) -> Timestamp {
@@ -152,8 +174,12 @@ impl Driver {
         self.rescan_at = self.engine.now().plus(RETRY);
     }
 
-    fn learn(&mut self, group: &[Arc<Committed>]) {
-        for committed in group {
+    fn learn(&mut self, news: &News) {
+        if let News::Missed = news {
+            self.begin_anew();
+            self.failing = false;
+        }
+        for committed in news.commits() {
             for write in &committed.batch.items {
                 self.agenda.learn(write.item().id(), write.item().due());
             }

@@ -60,7 +60,7 @@ pub struct Engine {
     glances: Glances,
     chores: mpsc::UnboundedSender<Chore>,
     sleeps: mpsc::UnboundedSender<Sleep>,
-    events: broadcast::Sender<Arc<Recorded>>,
+    events: broadcast::Sender<Event>,
     begun: mpsc::UnboundedSender<Begun>,
     /// Until somebody makes the calls.
     to_make: Mutex<Option<mpsc::UnboundedReceiver<Begun>>>,
@@ -117,6 +117,14 @@ pub struct Begun {
     pub call: ToolCall,
 }
 
+/// What followers of events are told.
+#[derive(Clone, Debug)]
+pub enum Event {
+    Recorded(Arc<Recorded>),
+    /// Entries were written that nobody told of here: the history has them.
+    Missed,
+}
+
 /// A reply, and the messages that travel with it.
 #[derive(Debug)]
 pub struct Outcome {
@@ -142,7 +150,7 @@ impl Engine {
         let (begun, to_make) = mpsc::unbounded_channel();
         let engine = Arc::new(Self {
             standbys: Arc::new(Standbys::default()),
-            presence: Arc::default(),
+            presence: Arc::new(Presence::shared_by(store.clone())),
             glances: Glances::default(),
             locks: Locks::default(),
             limits: settings.limits.clone(),
@@ -274,7 +282,9 @@ impl Engine {
 
     async fn commit(&self, batch: Batch) -> Result<Arc<Committed>, CommitError> {
         let result = self.store.commit(batch).await;
-        self.failing.store(matches!(result, Err(CommitError::Store(_))), Ordering::Relaxed);
+        // Whether a database that is away is back, is found out by reading.
+        let failing = matches!(&result, Err(CommitError::Store(error)) if !error.passes());
+        self.failing.store(failing, Ordering::Relaxed);
         if let Ok(committed) = &result {
             self.glances.note(&committed.batch);
         }
@@ -337,7 +347,7 @@ impl Engine {
         &self.presence
     }
 
-    pub fn events(&self) -> broadcast::Receiver<Arc<Recorded>> {
+    pub fn events(&self) -> broadcast::Receiver<Event> {
         self.events.subscribe()
     }
 

@@ -1,9 +1,10 @@
 //! Who holds a session right now, and by what. In memory only: a connection that ends ends its hold, and a process that
-//! dies has no connections.
+//! dies has no connections. The store lets other nodes know which sessions are held here.
 //!
 //! A session held by a live client is never woken by a command: two programs would write one conversation.
 
 use reveille_core::{Millis, SessionId, Timestamp};
+use reveille_store::Store;
 use std::{
     collections::HashMap,
     sync::{
@@ -50,6 +51,8 @@ pub struct Presence {
     any_seen: AtomicBool,
     /// A session may have become free.
     freed: watch::Sender<u64>,
+    /// Through which other nodes know of it.
+    store: Option<Arc<dyn Store>>,
 }
 
 #[derive(Default)]
@@ -79,6 +82,17 @@ struct Seen {
 }
 
 impl Presence {
+    pub fn shared_by(store: Arc<dyn Store>) -> Self {
+        Self { store: Some(store), ..Self::default() }
+    }
+
+    /// The agent's own program comes to a session, or leaves it.
+    fn share(&self, session: &SessionId, hold: &Hold, held: bool) {
+        if let Some(store) = self.store.as_ref().filter(|_| *hold != Hold::Follower) {
+            store.holds(session, held);
+        }
+    }
+
     pub fn hold(self: &Arc<Self>, session: &SessionId, hold: Hold) -> Held {
         let changed = Arc::new(Notify::new());
         let mut inner = self.inner();
@@ -90,8 +104,11 @@ impl Presence {
             holders.iter().filter(|holder| holder.hold == hold).for_each(|holder| holder.changed.notify_one());
             let before = holders.len();
             holders.retain(|holder| holder.hold != hold);
-            self.count.fetch_sub(before - holders.len(), Ordering::Relaxed);
+            let replaced = before - holders.len();
+            self.count.fetch_sub(replaced, Ordering::Relaxed);
+            (0..replaced).for_each(|_| self.share(session, &hold, false));
         }
+        self.share(session, &hold, true);
         holders.push(Holder { number, hold, changed: changed.clone() });
         self.count.fetch_add(1, Ordering::Relaxed);
         drop(inner);
@@ -171,6 +188,11 @@ impl Presence {
         any.then(|| self.inner().seen.get(session).and_then(what)).flatten()
     }
 
+    /// Something may have been committed in any session.
+    pub fn tell_all(&self) {
+        self.inner().held.values().flatten().for_each(|holder| holder.changed.notify_one());
+    }
+
     /// Something of this session was committed.
     pub fn tell(&self, session: &SessionId) {
         if self.count.load(Ordering::Relaxed) > 0
@@ -221,9 +243,11 @@ impl Drop for Held {
     fn drop(&mut self) {
         let mut inner = self.presence.inner();
         if let Some(holders) = inner.held.get_mut(&self.session) {
-            let before = holders.len();
-            holders.retain(|holder| holder.number != self.number);
-            self.presence.count.fetch_sub(before - holders.len(), Ordering::Relaxed);
+            let own = holders.iter().position(|holder| holder.number == self.number);
+            if let Some(own) = own.map(|at| holders.remove(at)) {
+                self.presence.count.fetch_sub(1, Ordering::Relaxed);
+                self.presence.share(&self.session, &own.hold, false);
+            }
             if holders.is_empty() {
                 inner.held.remove(&self.session);
             }

@@ -1,28 +1,60 @@
 //! Tells those who wait in this process what was committed: calls standing by, and followers of events.
 
-use super::{Delivery, Engine, Released};
-use reveille_core::{Item, ItemWrite, Message, MessageWrite};
-use reveille_store::{Committed, Feed};
+use super::{Delivery, Engine, Event, Released};
+use reveille_core::{Item, ItemWrite, Message, MessageWrite, Millis};
+use reveille_store::{Committed, Feed, News};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
+/// After a failure of the store: how long until the next try.
+const RETRY: Millis = Millis::from_secs(1);
+
 pub async fn run(engine: Arc<Engine>, mut feed: Feed, stop: CancellationToken) {
-    while let Some(Some(group)) = stop.run_until_cancelled(feed.recv()).await {
+    while let Some(Some(news)) = stop.run_until_cancelled(feed.recv()).await {
         let followed = engine.events.receiver_count() > 0;
-        for committed in group.iter() {
+        for committed in news.commits() {
+            if !committed.here {
+                engine.glances.note(&committed.batch);
+            }
             engine.release_standing(committed);
             engine.glances.note(&committed.batch);
             engine.presence.tell(committed.batch.session_id());
             if followed {
                 for recorded in committed.recorded() {
-                    let _ = engine.events.send(Arc::new(recorded));
+                    let _ = engine.events.send(Event::Recorded(Arc::new(recorded)));
                 }
             }
+        }
+        if let News::Missed = news {
+            engine.glances.forget();
+            let _ = engine.events.send(Event::Missed);
+            engine.presence.tell_all();
+            stop.run_until_cancelled(engine.look_at_standing()).await;
         }
     }
 }
 
 impl Engine {
+    /// Whatever happened unseen to timers that calls stand by for.
+    async fn look_at_standing(&self) {
+        let states = loop {
+            match self.store.load_items(self.standbys.waited_for()).await {
+                Ok(states) => break states,
+                Err(error) => tracing::warn!(%error, "timers that calls stand by for cannot be read; trying again"),
+            }
+            self.clock.sleep(RETRY).await;
+        };
+        for (_, state) in states {
+            let Some(session) = &state.session else { continue };
+            for timer in state.items.iter().filter_map(Item::as_timer) {
+                // The completion's message is among those that the call takes along.
+                let more = session.pending_messages > 0;
+                let released = || Released { timer: Arc::new(timer.clone()), delivery: None, more };
+                self.standbys.observe(timer, session.version, released);
+            }
+        }
+    }
+
     fn release_standing(&self, committed: &Committed) {
         for write in &committed.batch.items {
             let ItemWrite::Update(item) = write else { continue };
@@ -42,7 +74,8 @@ impl Engine {
     }
 
     fn standing_delivery(&self, committed: &Committed, item: &Item, message: &Message) -> Option<Arc<Delivery>> {
-        let lease = message.lease.as_ref()?.id.clone();
+        // What another node leased is told by a call that stands by there.
+        let lease = message.lease.as_ref().filter(|_| committed.here)?.id.clone();
         // What is leased to a task is told when the task is asked about, not by a call that stands by.
         if item.as_timer()?.tells_by_task(&lease) {
             return None;

@@ -59,6 +59,10 @@ impl Standbys {
         self.inner().waiting.contains_key(id)
     }
 
+    pub fn waited_for(&self) -> Vec<ItemId> {
+        self.inner().waiting.keys().cloned().collect()
+    }
+
     pub fn count(&self) -> watch::Receiver<usize> {
         self.count.subscribe()
     }

@@ -7,7 +7,7 @@ use super::{
     history::Entry,
     problem::ApiError,
 };
-use crate::engine::{Held, Hold};
+use crate::engine::{self, Held, Hold};
 use axum::{
     extract::State,
     http::HeaderMap,
@@ -17,7 +17,7 @@ use futures_util::{Stream, stream};
 use reveille_core::SessionId;
 use reveille_store::{HistoryFilter, Recorded, StoreError};
 use serde::Deserialize;
-use std::{collections::VecDeque, convert::Infallible, sync::Arc};
+use std::{collections::VecDeque, convert::Infallible};
 use tokio::sync::broadcast::{self, error::RecvError};
 use utoipa::IntoParams;
 
@@ -58,7 +58,7 @@ pub async fn follow(
 pub struct Follower {
     app: App,
     session: Option<SessionId>,
-    live: broadcast::Receiver<Arc<Recorded>>,
+    live: broadcast::Receiver<engine::Event>,
     /// The last event this client has, or had before it came.
     last: i64,
     /// Read from the history and not yet sent.
@@ -98,12 +98,12 @@ impl Follower {
             }
             let received = self.app.stop.run_until_cancelled(self.live.recv()).await?;
             match received {
-                Ok(recorded) if recorded.seq > self.last && self.wants(&recorded) => {
+                Ok(engine::Event::Recorded(recorded)) if recorded.seq > self.last && self.wants(&recorded) => {
                     self.last = recorded.seq;
                     return Some(Recorded::clone(&recorded));
                 }
-                Ok(_) => {}
-                Err(RecvError::Lagged(_)) => self.behind = true,
+                Ok(engine::Event::Recorded(_)) => {}
+                Ok(engine::Event::Missed) | Err(RecvError::Lagged(_)) => self.behind = true,
                 Err(RecvError::Closed) => return None,
             }
         }

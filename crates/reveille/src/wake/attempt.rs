@@ -17,6 +17,8 @@ const LEASE_MARGIN: Millis = Millis::from_secs(30);
 const MESSAGES_MAX: usize = 20;
 const CHARS_MAX: usize = 30_000;
 const HOUR: Millis = Millis::from_secs(3600);
+/// A client at another node holds the session: how long until that is looked at again.
+const HELD_ELSEWHERE: Millis = Millis::from_secs(2);
 /// After a failure of the store: how long until the next try to settle.
 const RETRY: Millis = Millis::from_secs(1);
 
@@ -60,9 +62,10 @@ impl Attempt {
             return Ok(Verdict::Later(self.engine.now()));
         }
         // Right before it begins: two programs must never write one conversation.
-        if self.engine.presence().is_held(&self.session) {
+        let held = self.held().await;
+        if !matches!(held, Ok(None)) {
             self.settle(Command::ReleaseLease { lease }).await;
-            return Ok(Verdict::Held);
+            return Ok(held?.unwrap_or(Verdict::Held));
         }
         let ids: Vec<&str> = leased.iter().map(|message| &*message.id).collect();
         let started = json!({"rule": name, "attempt": self.failures + 1, "messages": ids});
@@ -99,8 +102,8 @@ impl Attempt {
 
     /// Why no command may be run at this moment.
     async fn not_now(&self) -> Result<Option<Verdict>, StoreError> {
-        if self.engine.presence().is_held(&self.session) {
-            return Ok(Some(Verdict::Held));
+        if let Some(held) = self.held().await? {
+            return Ok(Some(held));
         }
         let needs = Needs { inbox: true, ..Needs::default() };
         let state = self.engine.store().load(&self.session, needs).await?;
@@ -115,6 +118,15 @@ impl Attempt {
             return Ok(Some(free_again.map_or(Verdict::Nothing, Verdict::Later)));
         }
         Ok(self.too_many(now).await?.map(Verdict::Later))
+    }
+
+    /// A live client holds the session, here or at another node; nobody tells when one leaves that.
+    async fn held(&self) -> Result<Option<Verdict>, StoreError> {
+        if self.engine.presence().is_held(&self.session) {
+            return Ok(Some(Verdict::Held));
+        }
+        let elsewhere = self.engine.store().is_held_elsewhere(&self.session).await?;
+        Ok(elsewhere.then(|| Verdict::Later(self.engine.now().plus(HELD_ELSEWHERE))))
     }
 
     /// All of these were tried often enough, by this process or one before it.

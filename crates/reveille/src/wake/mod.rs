@@ -17,7 +17,7 @@ use crate::{config::Token, engine::Engine};
 use attempt::Attempt;
 use plan::Plan;
 use reveille_core::{MessageWrite, Millis, Session, SessionId, Timestamp};
-use reveille_store::{Committed, Feed, SessionFilter, StoreError};
+use reveille_store::{Committed, Feed, News, SessionFilter, StoreError};
 use std::{collections::HashMap, sync::Arc};
 use tokio::{
     sync::watch,
@@ -81,17 +81,15 @@ struct Watcher {
 
 impl Watcher {
     async fn run(&mut self, mut feed: Feed, mut freed: watch::Receiver<u64>) {
-        while let Err(error) = self.find_pending().await {
-            tracing::warn!(%error, "pending messages cannot be read; trying again");
-            self.engine.clock().sleep(RETRY).await;
-        }
+        self.find_pending_again().await;
         loop {
             self.begin_attempts();
             let alarm = self.engine.clock().sleep_until(self.wake_at());
             tokio::select! {
                 Some(ended) = self.running.join_next_with_id() => self.ended(ended),
-                group = feed.recv() => match group {
-                    Some(group) => group.iter().for_each(|committed| self.learn(committed)),
+                news = feed.recv() => match news {
+                    Some(News::Missed) => self.find_pending_again().await,
+                    Some(news) => news.commits().iter().for_each(|committed| self.learn(committed)),
                     None => return, // the store is closed
                 },
                 changed = freed.changed() => match changed {
@@ -100,6 +98,13 @@ impl Watcher {
                 },
                 () = alarm => {}
             }
+        }
+    }
+
+    async fn find_pending_again(&mut self) {
+        while let Err(error) = self.find_pending().await {
+            tracing::warn!(%error, "pending messages cannot be read; trying again");
+            self.engine.clock().sleep(RETRY).await;
         }
     }
 

@@ -18,6 +18,7 @@ use reveille::{
     run::Server,
 };
 use reveille_core::{Millis, Timestamp};
+use scratch_postgres::Cluster;
 use serde_json::{Value, json};
 use std::{fmt::Debug, future::Future, sync::Arc, time::Duration};
 use tempfile::TempDir;
@@ -32,6 +33,12 @@ pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
         Ok(done) => done,
         Err(_) => panic!("nothing happened within 20 seconds: {what}"),
     }
+}
+
+/// These tests are run on SQLite, and once more as parts of `on_postgres.rs`; or all on PostgreSQL if one asks for it.
+pub fn on_postgres() -> bool {
+    let asked = std::env::var("REVEILLE_TEST_DATABASE").is_ok_and(|database| database == "postgres");
+    asked || module_path!().starts_with("on_postgres") || module_path!().starts_with("nodes")
 }
 
 pub struct World {
@@ -66,8 +73,21 @@ impl World {
             server_id: None,
             ..Config::default()
         };
+        if on_postgres() {
+            config.database_url = Some(Cluster::shared().database());
+        }
         change(&mut config);
         let clock = ManualClock::at(Timestamp::from_millis(START));
+        let mut world = Self { clock, config, http: client(), url: String::new(), server: None, _data: data };
+        world.up().await;
+        world
+    }
+
+    /// Another node of the same server, by the same clock.
+    pub async fn beside(&self) -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let config = Config { data_dir: data.path().to_owned(), ..self.config.clone() };
+        let clock = self.clock.clone();
         let mut world = Self { clock, config, http: client(), url: String::new(), server: None, _data: data };
         world.up().await;
         world

@@ -23,6 +23,14 @@ impl Server {
         Self::start(command)
     }
 
+    /// The real binary as a node on this PostgreSQL.
+    pub fn node(dir: &Path, database_url: &str) -> anyhow::Result<Self> {
+        let mut command = Command::new(beside("reveille")?);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--database-url", database_url, "--data-dir"]).arg(dir);
+        command.env("REVEILLE_LOG", "warn");
+        Self::start(command)
+    }
+
     /// The real binary as a gateway to this upstream.
     pub fn gateway(dir: &Path, upstream: &str) -> anyhow::Result<Self> {
         Self::gateway_with(dir, upstream, "")

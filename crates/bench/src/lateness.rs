@@ -11,15 +11,15 @@ use reveille_core::{
     AgentId, Call, Command, Millis, Purpose, SessionId,
     session_timer::{Action, Reset, Spec},
 };
-use reveille_store::{Feed, SqliteStore};
+use reveille_store::{Feed, SqliteStore, Store};
 use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::TaskTracker, time::DelayQueue};
 
-const TIMERS: usize = 10_000;
-const SPREAD_MS: u64 = 10_000;
+pub const TIMERS: usize = 10_000;
+pub const SPREAD_MS: u64 = 10_000;
 /// From creation to the first deadline, so that creating does not disturb firing.
-const LEAD_MS: u64 = 5_000;
+pub const LEAD_MS: u64 = 5_000;
 const PER_SESSION: usize = 10;
 const CREATORS: usize = 64;
 
@@ -63,10 +63,14 @@ pub struct Bench {
 
 impl Bench {
     pub async fn start(dir: &Path) -> anyhow::Result<Self> {
-        let store = Arc::new(SqliteStore::open(&dir.join("reveille.db"), None, "bench")?);
+        Ok(Self::on(Arc::new(SqliteStore::open(&dir.join("reveille.db"), None, "bench")?)))
+    }
+
+    /// On any store.
+    pub fn on(store: Arc<dyn Store>) -> Self {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let engine = Engine::start(store, Arc::new(SystemClock), Settings::default(), stop.clone(), &tasks);
-        Ok(Self { engine, stop, tasks })
+        Self { engine, stop, tasks }
     }
 
     pub async fn stop(self) {
@@ -163,11 +167,11 @@ async fn collect(mut feed: Feed, mut dues: HashMap<String, i64>, event: &str) ->
     let last = dues.values().max().copied().unwrap_or_default();
     while late.len() < count {
         let left = (last + 10_000).saturating_sub(seed::micros() / 1000).max(0) as u64;
-        let Ok(Some(group)) = tokio::time::timeout(Duration::from_millis(left), feed.recv()).await else {
+        let Ok(Some(news)) = tokio::time::timeout(Duration::from_millis(left), feed.recv()).await else {
             anyhow::bail!("{} of {count} timers were lost", count - late.len());
         };
         let now = seed::micros();
-        let entries = group.iter().flat_map(|committed| &committed.batch.history);
+        let entries = news.commits().iter().flat_map(|committed| &committed.batch.history);
         for entry in entries.filter(|entry| entry.event == event) {
             let Some(due) = dues.remove(&*entry.subject) else { anyhow::bail!("{} fired twice", entry.subject) };
             let micros = now - due * 1000;

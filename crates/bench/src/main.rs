@@ -15,6 +15,8 @@ mod lateness;
 mod llm;
 mod load;
 mod peers;
+mod postgres;
+mod queues;
 mod restart;
 mod scaling;
 mod seed;
@@ -54,6 +56,8 @@ enum What {
     Agents,
     /// Cost per create and firing from 10 k to 5 M pending
     Scaling,
+    /// Several nodes on one PostgreSQL, against pgbench, graphile-worker and pg-boss; needs PostgreSQL, npm and node
+    Postgres,
     /// The gateway against direct calls and a bare pass-through
     Gateway,
     /// Servers that run already side by side; `bench/peers/run` starts them and calls this
@@ -92,6 +96,7 @@ fn main() -> anyhow::Result<()> {
             What::Peers { servers } => peers::run(&servers).await,
             What::GatewayClock => gateway_clock::run(dir).await,
             What::Sessions => sessions::run(dir).await,
+            What::Postgres => postgres::run(dir, pending).await,
             What::IdleTimeout => idle_timeout::run().await,
             What::Llm { upstream: None } => llm::canned().await,
             What::Llm { upstream: Some(upstream) } => llm::pass_through(upstream).await,

@@ -1,0 +1,46 @@
+//! Job queues of others on the same PostgreSQL, from npm, each by its own interface.
+
+use anyhow::{Context, ensure};
+use scratch_postgres::Cluster;
+use std::{path::Path, process::Command};
+
+const PROGRAM: &str = include_str!("queues.mjs");
+const PACKAGES: [&str; 2] = ["graphile-worker", "pg-boss"];
+
+pub struct Peer {
+    pub name: String,
+    pub creates: f64,
+    pub late_p50: String,
+    pub late_p99: String,
+    pub burst: String,
+}
+
+pub fn run(dir: &Path, cluster: &Cluster) -> anyhow::Result<Vec<Peer>> {
+    let place = dir.join("queues");
+    std::fs::create_dir_all(&place)?;
+    std::fs::write(place.join("queues.mjs"), PROGRAM)?;
+    let installed = Command::new("npm")
+        .args(["install", "--no-audit", "--no-fund", "--prefix", "."])
+        .args(PACKAGES)
+        .current_dir(&place)
+        .status()
+        .context("npm is missing")?;
+    ensure!(installed.success(), "npm could not install {}", PACKAGES.join(" and "));
+    PACKAGES.iter().map(|package| measure(&place, package, &cluster.database())).collect()
+}
+
+fn measure(place: &Path, package: &str, url: &str) -> anyhow::Result<Peer> {
+    let output = Command::new("node").args(["queues.mjs", package, url]).current_dir(place).output()?;
+    ensure!(output.status.success(), "{package}: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = text.lines().rev().find(|line| line.starts_with('{')).context("no result")?;
+    let result: serde_json::Value = serde_json::from_str(line)?;
+    let ms = |name: &str| result[name].as_f64().map(|value| format!("{value:.2}")).context("a figure");
+    Ok(Peer {
+        name: format!("{package} {}, tuned", result["version"].as_str().unwrap_or_default()),
+        creates: result["creates"].as_f64().context("a figure")?,
+        late_p50: ms("p50")?,
+        late_p99: ms("p99")?,
+        burst: ms("burst")?,
+    })
+}

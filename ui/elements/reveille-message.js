@@ -76,6 +76,6 @@ export class ReveilleMessage extends HTMLElement {
 export function delivered(entry) {
   const { event, data, at } = entry;
   if (event === 'message.delivered') return { id: entry.id, text: data.text, channel: data.channel, at };
-  if (data?.message) return { id: data.message.id, text: data.message.text, at };
+  if (data?.message?.text) return { id: data.message.id, text: data.message.text, at };
   return null;
 }

@@ -7,7 +7,7 @@ export function entryText({ data, event }) {
   const said = [];
   if (data.mission ?? data.reason ?? data.task) said.push(data.mission ?? data.reason ?? data.task);
   // What ended says it in the second line of its message.
-  if (data.message) said.push(data.message.text.split('\n')[1] ?? data.message.text);
+  if (data.message?.text) said.push(data.message.text.split('\n')[1] ?? data.message.text);
   if (data.stop_reason) said.push(`because ${data.stop_reason}`);
   if (event === 'timer.created') said.push(`for ${length(data.total_duration)}`);
   else if (data.remaining_time !== undefined) said.push(`${length(data.remaining_time)} left`);

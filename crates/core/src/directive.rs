@@ -65,9 +65,10 @@ fn read(name: &str, rest: &str) -> (Option<Directive>, usize) {
     if let Some((directive, length)) = well_formed(name, rest) {
         return (Some(directive), length);
     }
-    // To its end; one without an end is over with its line.
+    // To its end, which is not that of another one; one without an end is over with its line.
+    let (close, open) = (rest.find(CLOSE), rest.find(OPEN).unwrap_or(rest.len()));
     let line = rest.find(['\n', '\r']).unwrap_or(rest.len());
-    (None, rest.find(CLOSE).map_or(line, |at| at + CLOSE.len()))
+    (None, close.filter(|at| *at < open).map_or(line.min(open), |at| at + CLOSE.len()))
 }
 
 fn well_formed(name: &str, rest: &str) -> Option<(Directive, usize)> {

@@ -12,6 +12,14 @@ fn check(text: &str, left: &str, directives: Vec<Directive>, malformed: usize) {
     assert_eq!(strip(text), Some(Stripped { text: left.into(), directives, malformed }), "{text}");
 }
 
+/// One that was not closed takes no other with it, nor what the user wrote below it.
+#[test]
+fn a_directive_without_an_end_is_over_with_its_line() {
+    let text = "<**stopMessage:\"go\",3\nfirst\nsecond <**clock:clear**> third";
+    check(text, "first\nsecond  third", vec![Directive::ClearReminders], 1);
+    check("<**stopMessage:\"go\" <**clock:clear**> 好", " 好", vec![Directive::ClearReminders], 1);
+}
+
 #[test]
 fn orders() {
     check("a <**stopMessage:\"go on\",3**> b", "a  b", vec![arm("go on", 3)], 0);

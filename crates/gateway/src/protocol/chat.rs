@@ -41,6 +41,10 @@ pub fn read(frame: &[u8], seen: &mut Seen) -> Kind {
     if has_value(data, &FINISH) || has_value(data, &USAGE) || has_value(data, &ERROR) {
         return closing(data, seen);
     }
+    content(data, seen)
+}
+
+fn content(data: &[u8], seen: &Seen) -> Kind {
     match TOOL.find(data).and_then(|_| NAME.find(data)) {
         Some(_) => Kind::ToolCall,
         None if !seen.begun => Kind::Begin,
@@ -69,7 +73,8 @@ fn closing(data: &[u8], seen: &mut Seen) -> Kind {
             Kind::Finish
         }
         None if chunk.choices.is_empty() => Kind::Other,
-        None => Kind::Content,
+        // Some upstreams say in every chunk what was used so far.
+        None => content(data, seen),
     }
 }
 

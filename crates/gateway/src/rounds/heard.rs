@@ -88,7 +88,7 @@ impl Reader {
 
 /// The JSON of a frame.
 pub(crate) fn event(frame: &[u8]) -> Option<Value> {
-    serde_json::from_slice(sse::field(frame, b"data")?).ok()
+    serde_json::from_slice(sse::field(frame, b"data")?).ok().filter(Value::is_object)
 }
 
 /// A frame again, with other JSON.

@@ -217,7 +217,10 @@ impl Rounds {
                 self.out.extend(self.closing.drain(..));
                 *run = Some(range);
             }
-            Fate::Pass if kind == Kind::Other && !self.closing.is_empty() => self.closing.push(block.slice(range)),
+            Fate::Pass if kind == Kind::Other && !self.closing.is_empty() => {
+                self.flush(block, run);
+                self.closing.push(block.slice(range));
+            }
             Fate::Pass => extend(run, range),
             Fate::Replace(other) => {
                 self.flush(block, run);

@@ -84,6 +84,7 @@ impl AgentId {
             let strange = |c: char| c.is_control() || c.is_whitespace() || matches!(c, ':' | '/');
             let why = match part {
                 "" => "is empty".to_owned(),
+                part if is_step(part) => format!("'{part}' means a step in a path"),
                 part if part.len() > AGENT_PART_BYTES_MAX => format!("is longer than {AGENT_PART_BYTES_MAX} bytes"),
                 part if part.contains(strange) => format!("'{}' has a space, a colon or a slash", shown(part)),
                 _ => continue,
@@ -118,11 +119,19 @@ impl SessionId {
         if text.len() > SESSION_BYTES_MAX {
             return Err(Reject::InvalidSession(format!("is longer than {SESSION_BYTES_MAX} bytes")));
         }
+        if is_step(text) {
+            return Err(Reject::InvalidSession("means a step in a path; name it otherwise".into()));
+        }
         if text.chars().any(char::is_control) {
             return Err(Reject::InvalidSession("contains control characters".into()));
         }
         Ok(Self::new(text))
     }
+}
+
+/// Names stand in URLs, where no way of writing keeps these from being taken for a way up or nowhere.
+fn is_step(name: &str) -> bool {
+    matches!(name, "." | "..")
 }
 
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
@@ -164,7 +173,9 @@ mod tests {
     #[test]
     fn agents_have_two_names() {
         assert_eq!(AgentId::parse(" acme:客服 ").map(|id| id.parts().1.to_owned()), Ok("客服".to_owned()));
-        for bad in ["", "acme", ":x", "acme:", "a:b:c", "a b:c", "a/b:c", &format!("a:{}", "x".repeat(65))] {
+        for bad in
+            ["", "acme", ":x", "acme:", "a:b:c", "a:..", ".:b", "a b:c", "a/b:c", &format!("a:{}", "x".repeat(65))]
+        {
             assert_eq!(AgentId::parse(bad).unwrap_err().code(), "invalid_agent", "{bad:?}");
         }
     }
@@ -174,7 +185,7 @@ mod tests {
         for good in ["demo", " demo ", "租户:用户:🙂", "0196a1c0-7000-7000-8000-000000000000"] {
             assert!(SessionId::parse(good).is_ok(), "{good}");
         }
-        for bad in ["", "   ", "a\nb", "a\0b", &"x".repeat(201)] {
+        for bad in ["", "   ", ".", " .. ", "a\nb", "a\0b", &"x".repeat(201)] {
             assert_eq!(SessionId::parse(bad).unwrap_err().code(), "invalid_session", "{bad:?}");
         }
     }

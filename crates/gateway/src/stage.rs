@@ -54,6 +54,9 @@ pub trait Visit: Send {
     async fn on_finish(&mut self, _seen: &Seen) -> Next {
         Next::End
     }
+
+    /// The model was asked again and did not answer: what it was told since its last answer, it was not told.
+    fn on_unanswered(&mut self) {}
 }
 
 /// Whether a stage has anything to do with a call beyond its request.
@@ -142,6 +145,10 @@ impl Visits {
     pub fn on_event(&mut self, event: &Event<'_>) -> Verdict {
         let verdicts = self.0.iter_mut().map(|visit| visit.on_event(event));
         verdicts.reduce(|first, other| if first == Verdict::Pass { other } else { first }).unwrap_or(Verdict::Pass)
+    }
+
+    pub fn on_unanswered(&mut self) {
+        self.0.iter_mut().for_each(|visit| visit.on_unanswered());
     }
 
     /// The first that wants to go on decides.

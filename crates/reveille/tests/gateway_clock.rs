@@ -140,6 +140,15 @@ impl Site {
         text(&found["status"])
     }
 
+    /// The session's message waits, and nobody is about to tell it.
+    async fn until_free(&self, session: &str) {
+        let free = || async {
+            let inbox = self.world.inbox(session).await;
+            inbox.first().is_some_and(|message| message.get("leased_until").is_none()).then_some(())
+        };
+        self.world.until("it is free again", free).await;
+    }
+
     /// The store hears of a delivery a moment after the answer began.
     async fn until_status(&self, session: &str, id: &str, wanted: &str) {
         self.world.until(wanted, || async { (self.status(session, id).await == wanted).then_some(()) }).await;
@@ -370,12 +379,35 @@ async fn an_upstream_that_fails_gives_the_reminder_back() {
             let (_, body) = site.raw(Some(&session), api, &request(api, &[&script(&fault)], stream)).await;
             assert!(site.last().contains("scheduled task"), "it was in the request");
             assert!(body.contains("error"), "{body}");
-            site.world
-                .until("it is free again", || async {
-                    let inbox = site.world.inbox(&session).await;
-                    inbox.first().is_some_and(|message| message.get("leased_until").is_none()).then_some(())
-                })
-                .await;
+            site.until_free(&session).await;
+            assert_eq!(site.status(&session, &id).await, "due");
+            site.ask(&session, api, &["again"], stream).await;
+            assert!(site.last().contains("scheduled task"));
+            site.until_status(&session, &id, "delivered").await;
+        }
+    }
+}
+
+/// What the model had said before is its answer; what it was to be told then, it was not.
+#[tokio::test]
+async fn an_upstream_that_fails_after_a_hold_gives_the_reminder_back() {
+    let site = site().await;
+    for api in APIS {
+        for (stream, fault) in [
+            (true, json!({"status": 500})),
+            (true, json!({"steps": ["cut"]})),
+            (false, json!({"status": 503})),
+            (false, json!({"steps": ["cut"]})),
+        ] {
+            let session = format!("{api}-{stream}-{}", fault.as_object().unwrap().keys().next().unwrap());
+            let id = site.schedule(&session, "tea", 200).await;
+            let plan = json!({"steps": [{"text": "I will."}], "then": [fault]});
+            let call = site.held(&session, api, &[&script(&plan)], stream).await;
+            site.world.advance(140);
+            let body = within("the turn ends", call).await.unwrap();
+            assert!(body.contains("I will."), "{body}");
+            assert!(site.last().contains("scheduled task"), "it was in the request");
+            site.until_free(&session).await;
             assert_eq!(site.status(&session, &id).await, "due");
             site.ask(&session, api, &["again"], stream).await;
             assert!(site.last().contains("scheduled task"));

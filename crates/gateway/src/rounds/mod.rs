@@ -94,7 +94,8 @@ pub(crate) struct Rounds {
     between: Option<Between>,
     /// What came after the end of a round.
     rest: VecDeque<Bytes>,
-    out: VecDeque<Bytes>,
+    /// What goes out next, and whether it is the answer: signs of life and errors of ours are not.
+    out: VecDeque<(Bytes, bool)>,
     /// Of the rounds before.
     spent: Option<Usage>,
     /// Whose answer it is, for an error in a later round.
@@ -214,7 +215,7 @@ impl Rounds {
         match fate {
             Fate::Pass if overtaken => {
                 self.flush(block, run);
-                self.out.extend(self.closing.drain(..));
+                self.pass_closing();
                 *run = Some(range);
             }
             Fate::Pass if kind == Kind::Other && !self.closing.is_empty() => {
@@ -225,9 +226,9 @@ impl Rounds {
             Fate::Replace(other) => {
                 self.flush(block, run);
                 if overtaken {
-                    self.out.extend(self.closing.drain(..));
+                    self.pass_closing();
                 }
-                self.out.push_back(other);
+                self.out.push_back((other, true));
             }
             Fate::Drop => self.flush(block, run),
             Fate::Close | Fate::CloseWith(_) => {
@@ -237,9 +238,13 @@ impl Rounds {
         }
     }
 
+    fn pass_closing(&mut self) {
+        self.out.extend(self.closing.drain(..).map(|bytes| (bytes, true)));
+    }
+
     fn flush(&mut self, block: &Bytes, run: &mut Option<Range<usize>>) {
         if let Some(run) = run.take() {
-            self.out.push_back(block.slice(run));
+            self.out.push_back((block.slice(run), true));
         }
     }
 
@@ -283,7 +288,11 @@ impl Rounds {
                 Next::End => Ok(None),
                 Next::Continue(more) => {
                     let heard = heard.get_or_insert_with(|| Heard::stream(protocol, &kept));
-                    again.ask(heard, &more).await.map(|response| Some(response.into_body()))
+                    let asked = again.ask(heard, &more).await.map(|response| Some(response.into_body()));
+                    if asked.is_err() {
+                        visits.on_unanswered();
+                    }
+                    asked
                 }
             };
             Done { visits, again, heard, kept, next, owing }
@@ -297,7 +306,7 @@ impl Rounds {
             let (upstream, max) = (self.upstream(), KEPT_BYTES_MAX);
             return self.give_up(Fault::EventTooLarge { upstream, max });
         }
-        self.out.extend(self.closing.drain(..));
+        self.pass_closing();
         self.close(Outcome::Complete);
     }
 
@@ -316,7 +325,8 @@ impl Rounds {
                 let heard = (!self.weave.is_plain()).then(read);
                 let closing = std::mem::take(&mut self.closing);
                 let (source, limits) = (self.source.take(), self.again.as_ref().map(|again| again.limits));
-                self.out.extend(self.weave.close(closing, heard.as_ref()));
+                let closing = self.weave.close(closing, heard.as_ref());
+                self.out.extend(closing.into_iter().map(|bytes| (bytes, true)));
                 self.close(Outcome::Complete);
                 match (self.weave.is_plain(), limits) {
                     (true, Some(limits)) => (self.source, self.vigil) = (source, Some(Vigil::silence(&limits))),
@@ -328,7 +338,8 @@ impl Rounds {
 
     fn next_round(&mut self, source: Incoming, heard: &Heard) {
         let closing = std::mem::take(&mut self.closing);
-        self.out.extend(self.weave.again(closing, heard));
+        let between = self.weave.again(closing, heard);
+        self.out.extend(between.into_iter().map(|bytes| (bytes, true)));
         let before = std::mem::take(&mut self.seen);
         self.spent = add(self.spent, before.usage);
         self.first.get_or_insert(before);
@@ -354,7 +365,7 @@ impl Rounds {
         self.closing.clear();
         let mut seen = self.first.take().unwrap_or_else(|| self.seen.clone());
         seen.sequence = self.weave.sequence().or(seen.sequence);
-        self.out.push_back(self.protocol.error_event(&fault, &seen));
+        self.out.push_back((self.protocol.error_event(&fault, &seen), false));
         self.close(Outcome::Failed(fault));
     }
 
@@ -401,7 +412,7 @@ impl Rounds {
         }
         ready!(between.alive.as_mut().poll(cx));
         between.alive.as_mut().reset(Instant::now() + ALIVE_EVERY);
-        self.out.push_back(self.weave.alive());
+        self.out.push_back((self.weave.alive(), false));
         Poll::Ready(())
     }
 }
@@ -429,9 +440,8 @@ impl Body for Rounds {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
         let this = self.get_mut();
         loop {
-            if let Some(bytes) = this.out.pop_front() {
-                // Signs of life and errors of ours are not the answer.
-                if this.seen.begun && !std::mem::replace(&mut this.dispatched, true) {
+            if let Some((bytes, answer)) = this.out.pop_front() {
+                if answer && this.seen.begun && !std::mem::replace(&mut this.dispatched, true) {
                     this.visits.on_dispatch();
                 }
                 return Poll::Ready(Some(Ok(Frame::data(bytes))));

@@ -44,6 +44,9 @@ pub(crate) async fn turn(
             Next::Continue(more) => {
                 let Some(read) = answer.take().or_else(|| Answer::read(protocol, &bytes)) else { return Ok(bytes) };
                 let asked = next(again, &read.heard, &more, ledger).await;
+                if asked.is_err() {
+                    visits.on_unanswered();
+                }
                 answer = Some(read);
                 Some(asked)
             }

@@ -31,7 +31,7 @@ pub fn resolve(field: &str, text: &str, allowed: Allowed<'_>) -> Result<String, 
 
 fn value(field: &str, name: &str, allowed: Allowed<'_>) -> Result<String, Invalid> {
     if let Allowed::Named(patterns) = allowed
-        && !patterns.iter().any(|pattern| glob(pattern, name))
+        && (name.starts_with("file:") || !patterns.iter().any(|pattern| glob(pattern, name)))
     {
         let why = format!(
             "refers to `{name}`, which agents from the API may not; the operator allows names with `agents.api_secrets`"
@@ -63,6 +63,7 @@ mod tests {
             ("${file:/nowhere/x}", Allowed::All, "/nowhere/x"),
             ("${PATH}", Allowed::Named(&patterns), "api_secrets"),
             ("${file:/etc/passwd}", Allowed::Named(&patterns), "api_secrets"),
+            ("${file:/run/secrets/CRM_TOKEN}", Allowed::Named(&["*".to_owned()]), "api_secrets"),
         ] {
             let refused = resolve("tools[0].headers.x", text, allowed).expect_err(text).to_string();
             assert!(refused.contains(word) && refused.contains("tools[0].headers.x"), "{refused}");

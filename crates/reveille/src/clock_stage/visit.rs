@@ -32,6 +32,8 @@ pub struct ClockVisit {
     keeps: bool,
     /// Messages in the request under way.
     pub(super) couriers: Vec<Courier>,
+    /// How many of them were in what the model has answered.
+    answered: usize,
     /// Calls of ours without a stop between them, and all calls of the turn.
     pub(super) rounds: u32,
     pub(super) calls: u32,
@@ -55,6 +57,7 @@ impl ClockVisit {
             previous: String::new(),
             keeps: false,
             couriers: Vec::new(),
+            answered: 0,
             rounds: 0,
             calls: 0,
             shown: None,
@@ -110,6 +113,7 @@ impl ClockVisit {
     }
 
     async fn finish(&mut self, seen: &Seen) -> Result<Next, EngineError> {
+        self.answered = self.couriers.len();
         self.remember(seen).await?;
         if !seen.calls.is_empty() {
             return self.called(seen).await;
@@ -259,6 +263,11 @@ impl Visit for ClockVisit {
         for courier in self.couriers.drain(..) {
             courier.arrived();
         }
+    }
+
+    /// Dropped, they go back into the inbox.
+    fn on_unanswered(&mut self) {
+        self.couriers.truncate(self.answered);
     }
 
     async fn on_finish(&mut self, seen: &Seen) -> Next {

@@ -72,8 +72,9 @@ impl Access {
         let Some(lock) = &self.lock else { return Ok(Caller::Anybody) };
         let changes = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
         let headers = request.headers_mut();
-        if let Some(name) = lock.carried_by(headers) {
-            headers.remove(name);
+        let carriers: Vec<HeaderName> = lock.carried_by(headers).collect();
+        if !carriers.is_empty() {
+            carriers.iter().chain([&header::COOKIE]).for_each(|name| drop(headers.remove(name)));
             return Ok(Caller::Owner);
         }
         // A browser sends the cookie whoever asks it to. It names the page that asks, and the guard has looked at that.
@@ -118,15 +119,15 @@ impl Lock {
         hmac::verify(&self.key, token, self.signature.as_ref()).is_ok()
     }
 
-    /// The header that has the token in it.
-    fn carried_by(&self, headers: &HeaderMap) -> Option<HeaderName> {
-        let fits = |name: &HeaderName| {
+    /// The headers that have the token in them: some clients send it in more than one.
+    fn carried_by(&self, headers: &HeaderMap) -> impl Iterator<Item = HeaderName> {
+        let fits = move |name: &HeaderName| {
             headers.get_all(name).iter().any(|value| {
                 let value = value.as_bytes();
                 self.opens(bearer(value).unwrap_or(value))
             })
         };
-        [header::AUTHORIZATION, TOKEN_HEADER, API_KEY].into_iter().find(fits)
+        [header::AUTHORIZATION, TOKEN_HEADER, API_KEY].into_iter().filter(fits)
     }
 
     fn sign(&self, until: Timestamp) -> String {
@@ -194,6 +195,10 @@ mod tests {
             request("POST", "/v1/messages", &[("authorization", "Bearer theirs"), ("x-reveille-token", TOKEN)]);
         assert!(access.admit(&mut both).is_ok());
         assert_eq!(both.headers()["authorization"], "Bearer theirs");
+        let sent = [("authorization", bearer.as_str()), ("x-api-key", TOKEN), ("cookie", "a=b")];
+        let mut everywhere = request("POST", "/v1/messages", &sent);
+        assert!(access.admit(&mut everywhere).is_ok());
+        assert!(everywhere.headers().is_empty(), "{:?}", everywhere.headers());
     }
 
     #[test]

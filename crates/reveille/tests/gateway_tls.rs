@@ -86,6 +86,7 @@ async fn tls_by_the_systems_roots_over_both_versions() {
         for secret in ["sk-very-secret", "sk-of-the-client", "a private matter"] {
             assert!(!log.contains(secret), "{secret} is in the log:\n{log}");
         }
+        daemon.kill().await;
     }
 }
 

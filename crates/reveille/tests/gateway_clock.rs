@@ -140,13 +140,18 @@ impl Site {
         text(&found["status"])
     }
 
-    /// The session's message waits, and nobody is about to tell it.
-    async fn until_free(&self, session: &str) {
+    /// The reminder was in a request that came to nothing: it waits, nobody is about to tell it, and the next request does.
+    async fn given_back_and_told(&self, session: &str, id: &str, api: &str) {
+        assert!(self.last().contains("scheduled task"), "it was in the request");
         let free = || async {
             let inbox = self.world.inbox(session).await;
             inbox.first().is_some_and(|message| message.get("leased_until").is_none()).then_some(())
         };
         self.world.until("it is free again", free).await;
+        assert_eq!(self.status(session, id).await, "due");
+        self.ask(session, api, &["again"], true).await;
+        assert!(self.last().contains("scheduled task"));
+        self.until_status(session, id, "delivered").await;
     }
 
     /// The store hears of a delivery a moment after the answer began.
@@ -364,26 +369,22 @@ async fn holds_have_limits_and_end_with_the_server() {
     assert!(never.ask("s", "chat", &[&plan], true).await.contains("[DONE]"));
 }
 
+/// Ways of an upstream to fail, streaming and not.
+fn faults() -> [(bool, Value); 4] {
+    let cut = json!({"steps": ["cut"]});
+    [(true, json!({"status": 500})), (true, cut.clone()), (false, json!({"status": 503})), (false, cut)]
+}
+
 #[tokio::test]
 async fn an_upstream_that_fails_gives_the_reminder_back() {
     let site = site().await;
     for api in APIS {
-        for (stream, fault) in [
-            (true, json!({"status": 500})),
-            (true, json!({"steps": ["cut"]})),
-            (false, json!({"status": 503})),
-            (false, json!({"steps": ["cut"]})),
-        ] {
+        for (stream, fault) in faults() {
             let session = format!("{api}-{stream}-{}", fault.as_object().unwrap().keys().next().unwrap());
             let id = site.schedule(&session, "tea", 1).await;
             let (_, body) = site.raw(Some(&session), api, &request(api, &[&script(&fault)], stream)).await;
-            assert!(site.last().contains("scheduled task"), "it was in the request");
             assert!(body.contains("error"), "{body}");
-            site.until_free(&session).await;
-            assert_eq!(site.status(&session, &id).await, "due");
-            site.ask(&session, api, &["again"], stream).await;
-            assert!(site.last().contains("scheduled task"));
-            site.until_status(&session, &id, "delivered").await;
+            site.given_back_and_told(&session, &id, api).await;
         }
     }
 }
@@ -393,12 +394,7 @@ async fn an_upstream_that_fails_gives_the_reminder_back() {
 async fn an_upstream_that_fails_after_a_hold_gives_the_reminder_back() {
     let site = site().await;
     for api in APIS {
-        for (stream, fault) in [
-            (true, json!({"status": 500})),
-            (true, json!({"steps": ["cut"]})),
-            (false, json!({"status": 503})),
-            (false, json!({"steps": ["cut"]})),
-        ] {
+        for (stream, fault) in faults() {
             let session = format!("{api}-{stream}-{}", fault.as_object().unwrap().keys().next().unwrap());
             let id = site.schedule(&session, "tea", 200).await;
             let plan = json!({"steps": [{"text": "I will."}], "then": [fault]});
@@ -406,12 +402,7 @@ async fn an_upstream_that_fails_after_a_hold_gives_the_reminder_back() {
             site.world.advance(140);
             let body = within("the turn ends", call).await.unwrap();
             assert!(body.contains("I will."), "{body}");
-            assert!(site.last().contains("scheduled task"), "it was in the request");
-            site.until_free(&session).await;
-            assert_eq!(site.status(&session, &id).await, "due");
-            site.ask(&session, api, &["again"], stream).await;
-            assert!(site.last().contains("scheduled task"));
-            site.until_status(&session, &id, "delivered").await;
+            site.given_back_and_told(&session, &id, api).await;
         }
     }
 }

@@ -145,11 +145,30 @@ impl Agenda {
         for id in ids {
             // Whatever was learned meanwhile is newer than this.
             if let Some(due) = self.land(id) {
-                self.forget(id);
-                self.retry_of.insert(id.clone(), Retry { at, due });
-                self.retries.insert((at, id.clone()));
+                self.retry(id, due, at);
             }
         }
+    }
+
+    /// The proposal was carried out and the item is as it was, with this deadline: it was not due yet, or something else
+    /// came first. Nobody will tell of it, since nothing was written; it is proposed again at `at`.
+    pub fn stands(&mut self, id: &ItemId, due: Timestamp, at: Timestamp) {
+        if self.land(id).is_none() {
+            return;
+        }
+        if at > due {
+            self.retry(id, due, at);
+        } else {
+            self.learn(id, Some(due));
+        }
+    }
+
+    fn retry(&mut self, id: &ItemId, due: Timestamp, at: Timestamp) {
+        // The clock may have been set back meanwhile, and before its deadline nothing can be done.
+        let at = at.max(due);
+        self.forget(id);
+        self.retry_of.insert(id.clone(), Retry { at, due });
+        self.retries.insert((at, id.clone()));
     }
 
     /// One proposal less under way; the deadline it was made for, if that is still the last word.

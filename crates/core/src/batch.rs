@@ -81,9 +81,12 @@ impl MessageWrite {
 
 /// Names of the durable counters, in one place because they outlive versions.
 pub mod tally {
-    use crate::{call, id::AgentId, reminder, session_timer, timer::Status};
+    use crate::{call, id::AgentId, reminder, session_timer, time::Millis, timer::Status};
 
     pub const TIMERS_CREATED: &str = "timers.created";
+    /// Times of recurring timers that were told, and that were not.
+    pub const TIMERS_FIRED: &str = "timers.fired";
+    pub const TIMERS_MISSED: &str = "timers.missed";
     pub const REMINDERS_CREATED: &str = "reminders.created";
     pub const MESSAGES_CREATED: &str = "messages.created";
     pub const MESSAGES_DELIVERED: &str = "messages.delivered";
@@ -91,7 +94,27 @@ pub mod tally {
     pub const STANDBYS: &str = "standbys.ended";
     pub const SLEPT_MS: &str = "standbys.slept_ms";
     pub const REQUESTS_SAVED: &str = "standbys.requests_saved";
+    /// Conditions that held, and those given up: the time was over, or the timer was stopped.
+    pub const CONDITIONS_MET: &str = "conditions.met";
+    pub const CONDITIONS_UNMET: &str = "conditions.unmet";
+    pub const WAITED_MS: &str = "conditions.waited_ms";
     pub const SESSIONS: &str = "sessions.created";
+
+    /// How late things came that were promised for an instant, by how late: each name with the most milliseconds it stands
+    /// for. The last stands for anything more.
+    pub const LATENESS: [(&str, u64); 5] = [
+        ("fired.within_10ms", 10),
+        ("fired.within_100ms", 100),
+        ("fired.within_1s", 1_000),
+        ("fired.within_1m", 60_000),
+        ("fired.later", u64::MAX),
+    ];
+
+    /// The one of [`LATENESS`] that counts this.
+    pub fn lateness(late: Millis) -> &'static str {
+        let place = LATENESS.partition_point(|(_, within)| *within < late.get());
+        LATENESS[place].0
+    }
 
     /// Counts what happened, in contrast to what there is now. Shares of single agents are not told apart by the hour.
     pub fn is_count(name: &str) -> bool {

@@ -22,7 +22,13 @@ pub struct ToolCall {
     pub phase: Phase,
     /// Attempts begun.
     pub attempts: u32,
+    /// How often in a row there was no room for one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub postponed: u32,
     pub created_at: Timestamp,
+    /// Its place among the calls of its session: one that was caused later has a higher number.
+    #[serde(default)]
+    pub seq: u64,
     /// How the last attempt ended that somebody reported on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<Attempted>,
@@ -96,8 +102,9 @@ pub enum End {
     Failed { error: String, retry_after: Option<Millis> },
     /// Trying again would not help.
     Refused { error: String },
-    /// It was not even begun: there was no room for it.
-    Postponed,
+    /// It was not made, or nobody will know: there was no room for it, or the server stops. It costs no attempt.
+    /// `after`: when to look again; without it the call waited in vain, and waits longer each time.
+    Postponed { after: Option<Millis> },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -153,14 +160,26 @@ const WEBHOOK_BACKOFF: [Millis; 8] = [
 ];
 /// A receiver may ask for patience, within this.
 const RETRY_AFTER_MAX: Millis = Millis::from_secs(3600);
-/// No room now: look again then.
+/// It waited in vain for its endpoint: look again then, and each time that happens again, after twice as long. What waits
+/// for a slow endpoint must not keep the database busy.
 const POSTPONED: Millis = Millis::from_secs(5);
+const POSTPONED_MAX: Millis = Millis::from_secs(60);
 /// Longest error kept, in characters.
 const ERROR_CHARS_MAX: usize = 500;
 
 impl ToolCall {
     pub fn new(id: ItemId, agent: AgentId, what: What, now: Timestamp) -> Self {
-        Self { id, agent, what, phase: Phase::Waiting { next: now }, attempts: 0, created_at: now, last: None }
+        Self {
+            id,
+            agent,
+            what,
+            phase: Phase::Waiting { next: now },
+            attempts: 0,
+            postponed: 0,
+            created_at: now,
+            seq: 0,
+            last: None,
+        }
     }
 
     pub fn status(&self) -> Status {
@@ -192,11 +211,11 @@ impl ToolCall {
         }
     }
 
-    /// What it calls: the tool's name or the webhook's address.
+    /// What it calls: the tool's name or the webhook's address, without its query, in which there may be a key.
     pub fn target(&self) -> &str {
         match &self.what {
             What::Tool { tool, .. } => tool,
-            What::Webhook { url, .. } => url,
+            What::Webhook { url, .. } => url.split_once('?').map_or(url, |(address, _)| address),
         }
     }
 
@@ -220,10 +239,11 @@ impl ToolCall {
             return false;
         }
         let error = match &report.end {
-            End::Done { .. } | End::Postponed => None,
+            End::Done { .. } | End::Postponed { .. } => None,
             End::Failed { error, .. } | End::Refused { error } => Some(error.chars().take(ERROR_CHARS_MAX).collect()),
         };
-        if report.end != End::Postponed {
+        if !matches!(report.end, End::Postponed { .. }) {
+            self.postponed = 0;
             self.last = Some(Attempted { at: now, status: report.status, error, took_ms: report.took.get() });
         }
         self.phase = match &report.end {
@@ -236,9 +256,14 @@ impl ToolCall {
                 }
                 None => Phase::Failed { at: now },
             },
-            End::Postponed => {
+            End::Postponed { after } => {
                 self.attempts -= 1;
-                Phase::Waiting { next: now.plus(POSTPONED) }
+                let wait = after.unwrap_or_else(|| {
+                    let doubled = Millis::new(POSTPONED.get() << self.postponed.min(4));
+                    self.postponed = self.postponed.saturating_add(1);
+                    doubled.min(POSTPONED_MAX)
+                });
+                Phase::Waiting { next: now.plus(wait) }
             }
         };
         true
@@ -248,10 +273,7 @@ impl ToolCall {
     fn backoff(&self, limits: &Limits) -> Option<Millis> {
         let failures = self.attempts;
         match self.what {
-            What::Tool { .. } => (failures < limits.call_attempts_max).then(|| {
-                let doubled = TOOL_BACKOFF.get() << failures.saturating_sub(1).min(16);
-                Millis::new(doubled).min(TOOL_BACKOFF_MAX)
-            }),
+            What::Tool { .. } => tool_backoff(failures, limits),
             What::Webhook { .. } => WEBHOOK_BACKOFF.get(failures.saturating_sub(1) as usize).copied(),
         }
     }
@@ -260,19 +282,31 @@ impl ToolCall {
     pub fn replay(&mut self, now: Timestamp) -> bool {
         let failed = matches!(self.phase, Phase::Failed { .. });
         if failed {
-            (self.attempts, self.phase) = (0, Phase::Waiting { next: now });
+            (self.attempts, self.postponed, self.phase) = (0, 0, Phase::Waiting { next: now });
         }
         failed
     }
 
-    /// Nobody needs it any more. What is under way is not called back.
+    /// Nobody needs it any more. What is under way is not called back, but its result is nobody's business from now on:
+    /// the conversation it was for is over. Whether that changed anything.
     pub fn cancel(&mut self, now: Timestamp) -> bool {
-        let waits = matches!(self.phase, Phase::Waiting { .. });
-        if waits {
-            self.phase = Phase::Cancelled { at: now };
+        match (&self.phase, &mut self.what) {
+            (Phase::Waiting { .. }, _) => self.phase = Phase::Cancelled { at: now },
+            (Phase::Running { .. }, What::Tool { silent, .. }) if !*silent => *silent = true,
+            _ => return false,
         }
-        waits
+        true
     }
+}
+
+/// How long to wait after a tool's call has failed so often; `None`: that was the last attempt. The same whoever calls.
+pub fn tool_backoff(failures: u32, limits: &Limits) -> Option<Millis> {
+    let doubled = TOOL_BACKOFF.get() << failures.saturating_sub(1).min(16);
+    (failures < limits.call_attempts_max).then(|| Millis::new(doubled).min(TOOL_BACKOFF_MAX))
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 const LOST: &str = "the server stopped in the middle of the attempt; nobody knows how it ended";

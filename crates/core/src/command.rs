@@ -3,14 +3,17 @@
 use crate::{
     batch::RequestKey,
     call::Report,
+    condition::{Sighting, Wanted},
     directive::Directive,
     id::{AgentId, ItemId, LeaseId, SessionId, TaskId},
     item::{Item, Kind},
     message::Message,
+    quiet::Quiet,
     reminder::Ask,
+    schedule::When,
     session::Session,
     session_timer::Spec,
-    thread::Aside,
+    thread::{Answered, Aside},
     time::{Millis, Timestamp},
     timer::{Continuation, Purpose},
     utterance::Utterance,
@@ -45,8 +48,18 @@ pub enum Command {
         purpose: Purpose,
         total: Millis,
         timeout: Option<Millis>,
+        until: Option<Wanted>,
         key: Option<RequestKey>,
         /// The call stands by as a task of this name.
+        task: Option<TaskId>,
+    },
+    /// The same for a timer that follows the calendar or recurs.
+    Plan {
+        id: ItemId,
+        purpose: Purpose,
+        when: Box<When>,
+        timeout: Option<Millis>,
+        key: Option<RequestKey>,
         task: Option<TaskId>,
     },
     Continue {
@@ -101,11 +114,18 @@ pub enum Command {
     ClearReminders,
     /// A call that stood by is about to answer.
     Return(Sleep),
+    /// A call that stands by returns if there is anything to tell its session; else it goes on and nothing is written.
+    Hear(Sleep),
     /// Calls that stood by have answered, or are gone; of one timer at most one.
     Slept(Vec<Sleep>),
     /// Deadlines that are believed to have passed. Being wrong about it changes nothing.
     Fire {
         ids: Vec<ItemId>,
+        standing: HashMap<ItemId, LeaseId>,
+    },
+    /// Conditions of these timers are believed to hold. Being late with it changes nothing.
+    Meet {
+        sightings: Vec<Sighting>,
         standing: HashMap<ItemId, LeaseId>,
     },
     /// Only take messages along.
@@ -124,6 +144,11 @@ pub enum Command {
     ReleaseLease {
         lease: LeaseId,
     },
+    /// The same for one whose own commit may still be on its way, with nobody left who waits for it: once this is written, it
+    /// cannot come any more.
+    AbandonLease {
+        lease: LeaseId,
+    },
     /// What a user ordered in a message that is known by this name.
     Direct {
         thread: ItemId,
@@ -134,18 +159,33 @@ pub enum Command {
     TakeStopMessage {
         thread: ItemId,
     },
+    /// What it was told did not reach it. `by` is the message that had armed it; whatever was ordered since counts more.
+    ReturnStopMessage {
+        thread: ItemId,
+        text: String,
+        by: Option<String>,
+    },
     SetAside {
         thread: ItemId,
         aside: Aside,
     },
-    /// The client knows an answer by another name than the upstream.
-    RenameAnswer {
+    /// The model knows what was set aside under this anchor.
+    ForgetAside {
         thread: ItemId,
+        anchor: String,
+    },
+    /// An answer by which the client may name the session, perhaps under another name than the upstream's.
+    NameAnswer {
+        answer: ItemId,
         shown: String,
         upstream: String,
+        /// Calls in it that have no answer yet, with their answers.
+        owed: Vec<Answered>,
     },
     Close {
         note: Option<String>,
+        /// Webhooks of the session's agent, to be told of it, with ids for the calls.
+        notify: Vec<(ItemId, Arc<str>)>,
     },
     /// The user of an agent's session said something, and the agent works on it: the session's timers are suspended. The
     /// first such message makes them.
@@ -155,13 +195,35 @@ pub enum Command {
         timers: Option<Vec<(ItemId, Spec)>>,
         turn: Option<Arc<str>>,
         said: Vec<Utterance>,
+        /// The agent's quiet hours, for a session that begins.
+        quiet: Option<Quiet>,
+    },
+    /// The session's quiet hours from now on; what is to come moves with them.
+    SetQuiet {
+        quiet: Option<Quiet>,
+    },
+    /// The agent still works on this turn: it is not given up yet.
+    Renew {
+        turn: Option<Arc<str>>,
     },
     /// The agent has answered, and silence begins.
     Response {
+        /// Whose answer it is; `None`: whoever's session it is.
+        agent: Option<AgentId>,
         turn: Option<Arc<str>>,
         said: Vec<Utterance>,
         /// Webhooks to be told of what was said, with ids for the calls.
         notify: Vec<(ItemId, Arc<str>)>,
+    },
+    /// The same, and the agent has ended the session with it.
+    LastResponse {
+        agent: AgentId,
+        turn: Option<Arc<str>>,
+        said: Vec<Utterance>,
+        /// Webhooks to be told of what was said, and of the end.
+        notify: Vec<(ItemId, Arc<str>)>,
+        notify_end: Vec<(ItemId, Arc<str>)>,
+        note: String,
     },
     /// How an attempt of a call ended.
     CallEnded {
@@ -231,32 +293,44 @@ impl Call {
     pub fn needs(&self) -> Needs {
         let one = |id: &ItemId| Select::Ids(vec![id.clone()]);
         let (items, key) = match &self.command {
-            Command::Create { key, .. } => (Select::None, key.as_ref().map(|key| key.key.clone())),
+            Command::Create { key, .. } | Command::Plan { key, .. } => {
+                (Select::None, key.as_ref().map(|key| key.key.clone()))
+            }
             Command::Continue { id, .. }
             | Command::Cancel { id, .. }
             | Command::Pause { id, .. }
             | Command::Resume { id, .. }
             | Command::Stop { id, .. }
             | Command::Return(Sleep { id, .. })
+            | Command::Hear(Sleep { id, .. })
             | Command::Read { id: Some(id) }
             | Command::ReadTask { timer: id, .. }
             | Command::CancelTask { timer: id, .. } => (one(id), None),
             Command::Fire { ids, .. } => (Select::Fired(ids.clone()), None),
+            Command::Meet { sightings, .. } => {
+                (Select::Ids(sightings.iter().map(|sighting| sighting.id.clone()).collect()), None)
+            }
             Command::StopMany { ids, .. } => (Select::Ids(ids.clone()), None),
             Command::Slept(sleeps) => (Select::Ids(sleeps.iter().map(|sleep| sleep.id.clone()).collect()), None),
-            Command::Message { .. } | Command::Response { .. } => (Select::LiveOf(Kind::SessionTimer), None),
+            Command::Message { .. } | Command::Renew { .. } | Command::Response { .. } => {
+                (Select::LiveOf(Kind::SessionTimer), None)
+            }
             Command::CallEnded { id, .. } | Command::ReplayCall { id } => (one(id), None),
             Command::Read { id: None } => (Select::RecentOf(Kind::Timer), None),
-            Command::Close { .. } | Command::CollectDue => (Select::Live, None),
+            Command::Close { .. } | Command::LastResponse { .. } | Command::CollectDue | Command::SetQuiet { .. } => {
+                (Select::Live, None)
+            }
             Command::Schedule { asks, key } => (replaced(asks), key.as_ref().map(|key| key.key.clone())),
             Command::ListReminders => (Select::RecentOf(Kind::Reminder), None),
             Command::CancelReminder { id } => (one(id), None),
             Command::ClearReminders => (Select::LiveOf(Kind::Reminder), None),
             Command::Direct { thread, .. }
             | Command::TakeStopMessage { thread }
+            | Command::ReturnStopMessage { thread, .. }
             | Command::SetAside { thread, .. }
-            | Command::RenameAnswer { thread, .. } => (one(thread), None),
-            Command::CommitLease { lease, .. } | Command::ReleaseLease { lease } => {
+            | Command::ForgetAside { thread, .. }
+            | Command::NameAnswer { answer: thread, .. } => (one(thread), None),
+            Command::CommitLease { lease, .. } | Command::ReleaseLease { lease } | Command::AbandonLease { lease } => {
                 (Select::SettledBy(lease.clone()), None)
             }
             Command::Collect | Command::Record { .. } | Command::ExtendLease { .. } => (Select::None, None),
@@ -265,13 +339,16 @@ impl Call {
         let touches_inbox = match &self.command {
             Command::Schedule { .. } => items != Select::None,
             Command::ReadTask { .. }
+            | Command::Hear(_)
             | Command::CancelReminder { .. }
             | Command::ClearReminders
             | Command::Close { .. }
+            | Command::LastResponse { .. }
             | Command::Fire { .. }
             | Command::ExtendLease { .. }
             | Command::CommitLease { .. }
-            | Command::ReleaseLease { .. } => true,
+            | Command::ReleaseLease { .. }
+            | Command::AbandonLease { .. } => true,
             _ => false,
         };
         Needs { items, inbox: self.ride.is_some() || touches_inbox, key }
@@ -313,6 +390,7 @@ impl State {
             client: None,
             cwd: None,
             agent: None,
+            quiet: None,
         })
     }
 }

@@ -5,21 +5,30 @@ use serde_json::Value;
 
 /// Reads `dueAt`.
 pub fn parse(value: &Value) -> Result<Timestamp, Reject> {
-    let invalid = |why: String| Reject::InvalidDueAt { got: shown(&value.to_string()), why };
-    const SHAPE: &str = "is not an ISO 8601 time with an offset; write it like 2026-01-21T20:30:00-08:00, or send `in` \
-                         (\"10m\") instead";
-    let Value::String(text) = value else { return Err(invalid(SHAPE.into())) };
-    let text = text.trim();
+    instant(value).map_err(|why| {
+        let why = format!("{why}, or send `in` (\"10m\") instead");
+        Reject::InvalidDueAt { got: shown(&value.to_string()), why }
+    })
+}
+
+/// Any other instant with an offset; `field` is what it was given as.
+pub fn named(field: &'static str, value: &Value) -> Result<Timestamp, Reject> {
+    instant(value).map_err(|why| Reject::InvalidTime { field, got: shown(&value.to_string()), why })
+}
+
+fn instant(value: &Value) -> Result<Timestamp, String> {
+    const SHAPE: &str = "is not an ISO 8601 time with an offset; write it like 2026-01-21T20:30:00-08:00";
+    let text = value.as_str().ok_or(SHAPE)?.trim();
     if let Ok(at) = text.parse::<jiff::Timestamp>() {
         return Ok(Timestamp::from_millis(at.as_millisecond()));
     }
-    match text.parse::<jiff::civil::DateTime>() {
-        Ok(local) => Err(invalid(format!(
+    Err(match text.parse::<jiff::civil::DateTime>() {
+        Ok(local) => format!(
             "has no offset, so it could mean any time zone; write {local}Z for UTC or {local}+08:00 with the offset of \
-             the place, or send `in` (\"10m\") instead"
-        ))),
-        Err(_) => Err(invalid(SHAPE.into())),
-    }
+             the place"
+        ),
+        Err(_) => SHAPE.into(),
+    })
 }
 
 #[cfg(test)]
@@ -59,7 +68,9 @@ mod tests {
             let refused = parse(&value).expect_err("not a due time");
             assert_eq!(refused.code(), "invalid_due_at");
             let text = refused.to_string();
-            assert!(text.contains(word) && text.len() < 600, "{text}");
+            assert!(text.contains(word) && text.contains("`in`") && text.len() < 600, "{text}");
+            let other = named("to", &value).expect_err("not an instant").to_string();
+            assert!(other.starts_with("`to`: ") && other.contains(word) && !other.contains("`in`"), "{other}");
         }
     }
 }

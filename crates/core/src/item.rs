@@ -128,6 +128,13 @@ impl Item {
         }
     }
 
+    pub fn into_thread(self) -> Option<Thread> {
+        match self {
+            Item::Thread(thread) => Some(thread),
+            _ => None,
+        }
+    }
+
     pub fn as_session_timer(&self) -> Option<&SessionTimer> {
         match self {
             Item::SessionTimer(timer) => Some(timer),
@@ -140,6 +147,11 @@ impl Item {
             Item::Call(call) => Some(call),
             _ => None,
         }
+    }
+
+    /// A condition besides its deadline may end it, and somebody has to look whether that holds.
+    pub fn awaits(&self) -> bool {
+        self.as_timer().is_some_and(|timer| timer.awaits().is_some())
     }
 
     /// To act on its deadline, everything live in its session and the inbox have to be loaded too, for all of it ends.

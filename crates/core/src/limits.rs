@@ -1,6 +1,7 @@
 //! The bounds of the rules, with their defaults. Configuration may change them; code never writes the numbers again.
 
-use crate::time::Millis;
+use crate::{quiet::Quiet, time::Millis};
+use std::sync::Arc;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -20,10 +21,11 @@ pub struct Limits {
     pub text_chars_max: usize,
     /// How long a delivery may take before its messages are free for another channel again.
     pub lease: Millis,
-    /// A turn that is not answered within this is given up, and its session's timers run again: a program that died in
+    /// A turn that nobody hears of for this long is given up, and its session's timers run again: a program that died in
     /// the middle of an answer must not silence them for ever.
     pub turn: Millis,
-    /// A session timer that waits for its user to come back is forgotten after this.
+    /// A session timer that waits for its user to come back is forgotten after this; one that fires without a limit stops
+    /// when nobody has said anything for so long.
     pub idle_session: Millis,
     /// How long one attempt of a call is left to whoever began it. Longer than any endpoint's timeout: an attempt is only
     /// begun when it surely ends within this, so that no two run at once.
@@ -32,6 +34,8 @@ pub struct Limits {
     pub call_attempts_max: u32,
     /// How often an agent without Reveille would have asked; only the "requests saved" statistic depends on it.
     pub poll_interval: Millis,
+    /// Quiet hours of sessions that have none of their own.
+    pub quiet: Option<Arc<Quiet>>,
 }
 
 impl Default for Limits {
@@ -50,6 +54,7 @@ impl Default for Limits {
             call_lease: Millis::from_secs(150),
             call_attempts_max: 4,
             poll_interval: Millis::from_secs(15),
+            quiet: None,
         }
     }
 }

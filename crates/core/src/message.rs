@@ -2,7 +2,9 @@
 
 use crate::{
     id::{ItemId, LeaseId},
+    recurrence::LATE_MAX,
     reminder::{self, Reminder},
+    schedule::Schedule,
     time::Timestamp,
     timer::{Purpose, Timer},
 };
@@ -29,7 +31,24 @@ pub struct Message {
 #[serde(rename_all = "snake_case")]
 pub enum MessageKind {
     TimerCompleted,
+    /// A recurring timer, which goes on.
+    TimerFired,
     ReminderDue,
+}
+
+/// One time of a recurring timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Occurrence {
+    pub number: u32,
+    pub due: Timestamp,
+    pub next: Option<Timestamp>,
+}
+
+/// When a timer's time was up, and from when on that was to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    pub due: Timestamp,
+    pub opened: Timestamp,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,29 +68,68 @@ impl MessageKind {
     pub const fn as_str(self) -> &'static str {
         match self {
             MessageKind::TimerCompleted => "timer_completed",
+            MessageKind::TimerFired => "timer_fired",
             MessageKind::ReminderDue => "reminder_due",
         }
     }
 
     pub fn parse(text: &str) -> Option<Self> {
-        [MessageKind::TimerCompleted, MessageKind::ReminderDue].into_iter().find(|kind| kind.as_str() == text)
+        [MessageKind::TimerCompleted, MessageKind::TimerFired, MessageKind::ReminderDue]
+            .into_iter()
+            .find(|kind| kind.as_str() == text)
     }
 }
 
 impl Message {
-    pub fn timer_completed(timer: &Timer, now: Timestamp, lease: Option<Lease>) -> Message {
-        let (label, text) = match &timer.purpose {
-            Purpose::Waiting(reason) => ("Reason", reason),
-            Purpose::Mission(mission) => ("Mission", mission),
-        };
+    /// `ended`: by its time, which is told beside it where that is long ago.
+    pub fn timer_completed(timer: &Timer, ended: Option<Ended>, now: Timestamp, lease: Option<Lease>) -> Message {
+        let (label, text) = purpose(timer);
+        let mut text = format!(
+            "[Timer Completed] Timer '{}' has finished.\n{label}: {text}\nDuration: {} seconds\nElapsed: {} seconds",
+            timer.id,
+            timer.total,
+            timer.elapsed(now),
+        );
+        if let Some(watch) = &timer.until {
+            text.push_str(&match &watch.seen {
+                Some(seen) => format!("\nMet: {seen}"),
+                None => format!("\nNot met in this time: {}", watch.wanted.condition),
+            });
+        }
+        if let Some(Ended { due, opened }) = ended.filter(|ended| now.since(ended.due) > LATE_MAX) {
+            let why = if opened > due { "quiet hours then, told now" } else { "missed then, told now" };
+            text.push_str(&format!("\nDue: {} ({why})", shown(timer, due)));
+        }
         Message {
-            id: message_id(&timer.id),
+            id: message_id(&timer.id).into(),
             kind: MessageKind::TimerCompleted,
+            text,
+            source: timer.id.clone(),
+            created_at: now,
+            expires_at: None,
+            lease,
+            delivered: None,
+        }
+    }
+
+    /// One time of a recurring timer; the last one completes it.
+    pub fn timer_fired(timer: &Timer, fired: &Occurrence, now: Timestamp, lease: Option<Lease>) -> Message {
+        let recurrence = timer.schedule.as_deref().and_then(Schedule::recurrence);
+        let (label, text) = purpose(timer);
+        let of = recurrence.and_then(|recurrence| recurrence.max_fires).map(|max| format!(" of {max}"));
+        let number = format!("{}{}", fired.number, of.unwrap_or_default());
+        let (kind, said, next) = match fired.next {
+            Some(next) => (MessageKind::TimerFired, "[Timer Fired]", format!("\nNext: {}", shown(timer, next))),
+            None => (MessageKind::TimerCompleted, "[Timer Completed]", "\nThis was the last time.".to_owned()),
+        };
+        let late = if now.since(fired.due) > LATE_MAX { " (missed then, told now)" } else { "" };
+        Message {
+            id: format!("{}.{}", message_id(&timer.id), fired.number).into(),
+            kind,
             text: format!(
-                "[Timer Completed] Timer '{}' has finished.\n{label}: {text}\nDuration: {} seconds\nElapsed: {} seconds",
+                "{said} Timer '{}' has fired, time {number}.\n{label}: {text}\nDue: {}{late}{next}",
                 timer.id,
-                timer.total,
-                timer.elapsed(now),
+                shown(timer, fired.due),
             ),
             source: timer.id.clone(),
             created_at: now,
@@ -119,8 +177,21 @@ impl Message {
     }
 }
 
-fn message_id(source: &ItemId) -> Arc<str> {
+/// An instant as the timer's own zone has it.
+fn shown(timer: &Timer, at: Timestamp) -> String {
+    let zone = timer.schedule.as_deref().and_then(Schedule::zone);
+    zone.map_or_else(|| at.to_iso(), |zone| zone.show(at))
+}
+
+fn purpose(timer: &Timer) -> (&'static str, &str) {
+    match &timer.purpose {
+        Purpose::Waiting(reason) => ("Reason", reason),
+        Purpose::Mission(mission) => ("Mission", mission),
+    }
+}
+
+fn message_id(source: &ItemId) -> String {
     let name = source.as_str();
     let short = name.split_once('_').map_or(name, |(_, short)| short);
-    format!("msg_{short}").into()
+    format!("msg_{short}")
 }

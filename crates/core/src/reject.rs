@@ -52,6 +52,12 @@ pub enum Reject {
          result brings the oldest along, for instance read_timer's"
     )]
     InboxFull { max: u32 },
+    #[error("`until`: {why}")]
+    ForbiddenCondition { why: String },
+    #[error(
+        "this server waits for {max} conditions already, and takes no more; try again later, or wait by time alone"
+    )]
+    TooManyConditions { max: usize },
     #[error("`dueAt`: {got} {why}")]
     InvalidDueAt { got: String, why: String },
     #[error(
@@ -64,6 +70,12 @@ pub enum Reject {
         due_at.to_iso(), now.to_iso()
     )]
     DueTooFar { due_at: Timestamp, now: Timestamp, max: Millis },
+    #[error("`{field}`: {got} {why}")]
+    InvalidTime { field: &'static str, got: String, why: String },
+    #[error("`every`: {got} {why}")]
+    InvalidEvery { got: String, why: String },
+    #[error("{}", unknown_zone(field, got, similar))]
+    UnknownZone { field: &'static str, got: String, similar: Vec<String> },
     #[error("{}", unknown_reminder(id, live))]
     UnknownReminder { id: ItemId, live: Vec<ItemId> },
     #[error("cannot {wish} task '{}': it is {}. Schedule a new one without `taskId` if you still need it", reminder.id, reminder_ended(reminder))]
@@ -129,9 +141,14 @@ impl Reject {
             Reject::WaitingTakesNoMission { .. } => "waiting_takes_no_mission",
             Reject::TooManyTimers { .. } => "too_many_timers",
             Reject::InboxFull { .. } => "inbox_full",
+            Reject::ForbiddenCondition { .. } => "forbidden_condition",
+            Reject::TooManyConditions { .. } => "too_many_conditions",
             Reject::InvalidDueAt { .. } => "invalid_due_at",
             Reject::DueTooOld { .. } => "due_too_old",
             Reject::DueTooFar { .. } => "due_too_far",
+            Reject::InvalidTime { .. } => "invalid_time",
+            Reject::InvalidEvery { .. } => "invalid_every",
+            Reject::UnknownZone { .. } => "unknown_zone",
             Reject::UnknownReminder { .. } => "unknown_reminder",
             Reject::ReminderEnded { .. } => "reminder_ended",
             Reject::TooManyReminders { .. } => "too_many_reminders",
@@ -156,11 +173,20 @@ fn unknown_timer(id: &ItemId, live: &[ItemId]) -> String {
     let id = shown(id.as_str());
     if live.is_empty() {
         return format!(
-            "there is no timer '{id}' in this session, which has no live timers; create one without `timer_id`"
+            "there is no timer '{id}' in this session, which has no live timers; `timer` without `timer_id` makes one, if \
+             you need one"
         );
     }
     let names = live.iter().map(ItemId::as_str).collect::<Vec<_>>().join(", ");
     format!("there is no timer '{id}' in this session; its live timers are: {names}")
+}
+
+fn unknown_zone(field: &str, got: &str, similar: &[String]) -> String {
+    let meant = match similar {
+        [] => "send an IANA name such as Europe/Berlin, America/New_York, Asia/Shanghai or UTC".to_owned(),
+        similar => format!("did you mean {}?", similar.join(" or ")),
+    };
+    format!("`{field}`: there is no time zone '{got}'; {meant}")
 }
 
 fn unknown_reminder(id: &ItemId, live: &[ItemId]) -> String {

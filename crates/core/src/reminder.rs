@@ -1,6 +1,6 @@
 //! One reminder, as a pure state machine: a task with a due time, told through the inbox.
 //!
-//! It has two deadlines, one after the other. At `tell_at`, a little before it is due, it becomes a message. At
+//! It has two deadlines, one after the other. At `tell_at`, when it is due or a little before, it becomes a message. At
 //! `keep_until`, a while after it was due, a message nobody has delivered is withdrawn, and the reminder is missed: seen
 //! in the history, never silently gone. Both are fixed when they are set, so a changed configuration moves nothing that
 //! runs. What a message is and who holds it is not known here; `decide` says so.
@@ -8,6 +8,7 @@
 use crate::{
     id::ItemId,
     limits::Limits,
+    quiet::Quiet,
     reject::Reject,
     time::{Millis, Timestamp},
 };
@@ -21,6 +22,9 @@ pub struct Reminder {
     pub content: Content,
     pub due_at: Timestamp,
     pub phase: Phase,
+    /// It is to be told within quiet hours, and is when they are over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opens_at: Option<Timestamp>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     #[serde(default)]
@@ -183,6 +187,7 @@ impl Reminder {
             content,
             due_at,
             phase: scheduled(due_at, now, limits),
+            opens_at: None,
             created_at: now,
             updated_at: now,
             delivery_count: 0,
@@ -208,7 +213,7 @@ impl Reminder {
     /// The next instant at which time itself changes this reminder.
     pub fn due(&self) -> Option<Timestamp> {
         match self.phase {
-            Phase::Scheduled { tell_at } => Some(tell_at),
+            Phase::Scheduled { tell_at } => Some(self.opens_at.map_or(tell_at, |opens| opens.max(tell_at))),
             Phase::Due { keep_until, held_until } => Some(held_until.unwrap_or(keep_until)),
             Phase::Delivered { .. } | Phase::Missed { .. } | Phase::Cancelled { .. } => None,
         }
@@ -236,15 +241,25 @@ impl Reminder {
         }
     }
 
+    /// Has it wait if it is to be told within quiet hours. One that is missed already does not.
+    pub fn hold(&mut self, quiet: Option<&Quiet>, now: Timestamp, limits: &Limits) {
+        let Phase::Scheduled { tell_at } = self.phase else { return };
+        let missed = self.due().is_some_and(|due| due.max(self.due_at).plus(limits.reminder_retention) <= now);
+        if !missed {
+            self.opens_at = Quiet::opening(quiet, tell_at, self.opens_at, now);
+        }
+    }
+
     /// Lets time act, up to `now`. `held`: until when somebody may still deliver its message.
     pub fn settle(&mut self, held: Option<Timestamp>, now: Timestamp, limits: &Limits) -> Vec<Settled> {
         let mut done = Vec::new();
-        if let Phase::Scheduled { tell_at } = self.phase
-            && tell_at <= now
+        if let Phase::Scheduled { .. } = self.phase
+            && let Some(told) = self.due().filter(|told| *told <= now)
         {
-            let keep_until = self.due_at.plus(limits.reminder_retention);
+            let due = self.opens_at.map_or(self.due_at, |opens| opens.max(self.due_at));
+            let keep_until = due.plus(limits.reminder_retention);
             self.becomes(Phase::Due { keep_until, held_until: None }, now);
-            done.push(Settled::Due { due: tell_at });
+            done.push(Settled::Due { due: told });
         }
         if let Phase::Due { keep_until, .. } = self.phase
             && let Some(due) = self.due().filter(|due| *due <= now)
@@ -274,6 +289,7 @@ impl Reminder {
         self.content.tool = tool.or(self.content.tool.take());
         self.content.arguments = arguments.or(self.content.arguments.take());
         self.due_at = due_at;
+        self.opens_at = None;
         self.revision += 1;
         self.becomes(scheduled(due_at, now, limits), now);
         Ok(())
@@ -309,9 +325,11 @@ impl Reminder {
     }
 }
 
-/// What is due sooner than that is told at once, and is not late.
+/// The window is for requests that come by a little before the time. What is wanted sooner than that is told at its time: at
+/// once, it would be told before anybody had waited. What is past already is told at once, and is not late.
 fn scheduled(due_at: Timestamp, now: Timestamp, limits: &Limits) -> Phase {
-    Phase::Scheduled { tell_at: due_at.minus(limits.due_window).max(now) }
+    let early = due_at.minus(limits.due_window);
+    Phase::Scheduled { tell_at: if early > now { early } else { due_at.max(now) } }
 }
 
 /// `[scheduled task:"TASK" tool=TOOL args=JSON dueAt=ISO]`. The task is quoted as JSON quotes it, so that no task can

@@ -5,6 +5,7 @@
 
 use crate::{
     id::{AgentId, SessionId},
+    quiet::Quiet,
     time::Timestamp,
 };
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,9 @@ pub struct Session {
     pub cwd: Option<String>,
     /// The configured agent whose timers run here; they were made when this was set.
     pub agent: Option<AgentId>,
+    /// When its agent and its user are not to be disturbed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quiet: Option<Quiet>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,6 +8,7 @@
 use crate::{
     id::{AgentId, ItemId},
     limits::Limits,
+    quiet::Quiet,
     time::{Millis, Timestamp},
 };
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,9 @@ pub struct SessionTimer {
     pub agent: AgentId,
     pub spec: Spec,
     pub phase: Phase,
+    /// It is due within quiet hours, and fires when they are over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opens_at: Option<Timestamp>,
     /// Firings in all its life.
     pub trigger_count: u32,
     /// Firings that count against `max_triggers`.
@@ -27,6 +31,9 @@ pub struct SessionTimer {
     pub created_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_triggered_at: Option<Timestamp>,
+    /// Since when nobody has said anything; firings do not end a silence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silent_since: Option<Timestamp>,
 }
 
 /// The configuration, as it was when the session began.
@@ -35,7 +42,7 @@ pub struct Spec {
     /// Its name in the agent's configuration.
     pub timer_id: String,
     pub delay: Millis,
-    /// 0: no limit.
+    /// 0: no limit, but for [`Limits::idle_session`]: who has not returned by then is not coming.
     pub max_triggers: u32,
     #[serde(default)]
     pub reset: Reset,
@@ -81,8 +88,11 @@ pub enum Phase {
         due: Timestamp,
         /// It has fired since the user's last message.
         fired: bool,
+        /// The turn that was given up for this. It may live after all, and its answer counts.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        given_up: Option<Arc<str>>,
     },
-    /// The agent works. Given up at `until`.
+    /// The agent works. Given up at `until`, unless it is heard of before.
     Suspended {
         until: Timestamp,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -112,16 +122,11 @@ pub enum Status {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settled {
     /// The turn that suspended it was given up.
-    TurnOver {
-        at: Timestamp,
-    },
-    Triggered {
-        due: Timestamp,
-    },
+    TurnOver { at: Timestamp },
+    /// It was due at `due`, and to fire from `opened` on.
+    Triggered { due: Timestamp, opened: Timestamp },
     /// Its user never came back.
-    Forgotten {
-        at: Timestamp,
-    },
+    Forgotten { at: Timestamp },
 }
 
 impl Status {
@@ -173,7 +178,18 @@ impl SessionTimer {
         limits: &Limits,
     ) -> Self {
         let phase = Phase::Suspended { until: now.plus(limits.turn), turn: turn.cloned() };
-        Self { id, agent, spec, phase, trigger_count: 0, used: 0, created_at: now, last_triggered_at: None }
+        Self {
+            id,
+            agent,
+            spec,
+            phase,
+            opens_at: None,
+            trigger_count: 0,
+            used: 0,
+            created_at: now,
+            last_triggered_at: None,
+            silent_since: None,
+        }
     }
 
     pub fn status(&self) -> Status {
@@ -196,6 +212,14 @@ impl SessionTimer {
     /// When it fires, if nobody says anything until then.
     pub fn next_trigger_at(&self) -> Option<Timestamp> {
         match self.phase {
+            Phase::Armed { due, .. } => Some(self.opens_at.map_or(due, |opens| opens.max(due))),
+            _ => None,
+        }
+    }
+
+    /// When the silence is long enough, whether or not it fires then.
+    pub fn silent_at(&self) -> Option<Timestamp> {
+        match self.phase {
             Phase::Armed { due, .. } => Some(due),
             _ => None,
         }
@@ -204,7 +228,7 @@ impl SessionTimer {
     /// The next instant at which time itself changes this timer.
     pub fn due(&self) -> Option<Timestamp> {
         match self.phase {
-            Phase::Armed { due, .. } => Some(due),
+            Phase::Armed { .. } => self.next_trigger_at(),
             Phase::Suspended { until, .. } => Some(until),
             Phase::Disabled { forget_at, .. } => forget_at,
             Phase::Cancelled { .. } => None,
@@ -227,8 +251,27 @@ impl SessionTimer {
         if self.spec.reset == Reset::OnMessage {
             self.used = 0;
         }
+        self.silent_since = None;
         self.phase = Phase::Suspended { until: now.plus(limits.turn), turn: turn.cloned() };
         true
+    }
+
+    /// The turn of this name lives: it has its full time again. One that was given up too early is taken up again.
+    pub fn renew(&mut self, turn: Option<&Arc<str>>, now: Timestamp, limits: &Limits) -> bool {
+        let lives = match &self.phase {
+            Phase::Suspended { turn: working, .. } => turn.is_none() || working.as_ref() == turn,
+            Phase::Armed { given_up, .. } => turn.is_some() && given_up.as_ref() == turn,
+            _ => false,
+        };
+        if lives {
+            let working = match &self.phase {
+                Phase::Suspended { turn, .. } => turn.clone(),
+                _ => turn.cloned(),
+            };
+            self.silent_since = None;
+            self.phase = Phase::Suspended { until: now.plus(limits.turn), turn: working };
+        }
+        lives
     }
 
     /// The agent has answered. An answer to an earlier message than the last one means nothing: the agent still works.
@@ -242,27 +285,50 @@ impl SessionTimer {
                 }
                 false
             }
-            // The agent spoke of its own accord: silence begins anew. A named turn was answered already.
-            Phase::Armed { fired, .. } if turn.is_none() => *fired,
+            // The agent spoke of its own accord, or later than anybody hoped: silence begins anew. Any other turn was
+            // answered already.
+            Phase::Armed { fired, given_up, .. } if turn.is_none() || turn == given_up.as_ref() => *fired,
             _ => return false,
         };
-        self.phase = Phase::Armed { due: now.plus(self.spec.delay), fired };
+        self.silent_from(now, fired, None);
         true
+    }
+
+    fn silent_from(&mut self, since: Timestamp, fired: bool, given_up: Option<Arc<str>>) {
+        self.silent_since = Some(since);
+        self.phase = Phase::Armed { due: since.plus(self.spec.delay), fired, given_up };
+    }
+
+    /// Has it wait if it is due within quiet hours.
+    pub fn hold(&mut self, quiet: Option<&Quiet>, now: Timestamp) {
+        self.opens_at = match self.phase {
+            Phase::Armed { due, .. } => Quiet::opening(quiet, due, self.opens_at, now),
+            _ => None,
+        };
     }
 
     /// Lets time act, up to `now`. However long nobody looked, it fires once: what was missed is not made up for.
     pub fn settle(&mut self, now: Timestamp, limits: &Limits) -> Vec<Settled> {
+        self.settle_within(None, now, limits)
+    }
+
+    /// The same, where quiet hours have it wait.
+    pub fn settle_within(&mut self, quiet: Option<&Quiet>, now: Timestamp, limits: &Limits) -> Vec<Settled> {
         let mut done = Vec::new();
-        if let Phase::Suspended { until, .. } = self.phase
-            && until <= now
+        if let Phase::Suspended { until, turn } = &self.phase
+            && *until <= now
         {
-            self.phase = Phase::Armed { due: until.plus(self.spec.delay), fired: false };
+            let (until, turn) = (*until, turn.clone());
+            self.silent_from(until, false, turn);
             done.push(Settled::TurnOver { at: until });
         }
+        self.hold(quiet, now);
         match self.phase {
-            Phase::Armed { due, .. } if due <= now => {
+            Phase::Armed { due, .. } if self.due().is_some_and(|opened| opened <= now) => {
+                let opened = self.due().unwrap_or(due);
                 self.fire(due, now, limits);
-                done.push(Settled::Triggered { due });
+                self.opens_at = None;
+                done.push(Settled::Triggered { due, opened });
             }
             Phase::Disabled { forget_at: Some(at), .. } if at <= now => {
                 self.phase = Phase::Cancelled { at: now };
@@ -277,15 +343,26 @@ impl SessionTimer {
         self.trigger_count = self.trigger_count.saturating_add(1);
         self.used = self.used.saturating_add(1);
         self.last_triggered_at = Some(now);
-        let budget_left = self.spec.max_triggers == 0 || self.used < self.spec.max_triggers;
-        self.phase = if budget_left {
+        self.phase = if self.goes_on(now, limits) {
             let next = due.plus(self.spec.delay);
             let due = if next > now { next } else { now.plus(self.spec.delay) };
-            Phase::Armed { due, fired: true }
+            let given_up = match &self.phase {
+                Phase::Armed { given_up, .. } => given_up.clone(),
+                _ => None,
+            };
+            Phase::Armed { due, fired: true, given_up }
         } else {
             let comes_back = self.spec.reset == Reset::OnMessage;
             Phase::Disabled { at: now, forget_at: comes_back.then(|| now.plus(limits.idle_session)) }
         };
+    }
+
+    /// Whether it fires again in this silence.
+    fn goes_on(&self, now: Timestamp, limits: &Limits) -> bool {
+        match self.spec.max_triggers {
+            0 => self.silent_since.is_none_or(|since| now.since(since) < limits.idle_session),
+            max => self.used < max,
+        }
     }
 
     pub fn cancel(&mut self, now: Timestamp) {

@@ -62,7 +62,7 @@ impl Millis {
         self.0
     }
 
-    pub const fn is_zero(self) -> bool {
+    pub const fn is_zero(&self) -> bool {
         self.0 == 0
     }
 

@@ -7,19 +7,33 @@
 //! Callers settle a timer ([`Timer::settle`]) before they act on it; `decide` refuses to do otherwise.
 
 use crate::{
+    condition::{Wanted, Watch},
     id::{ItemId, LeaseId, TaskId},
+    quiet::Quiet,
+    recurrence::Strike,
     reject::Reject,
+    schedule::Schedule,
     task::{self, Task, TaskOutcome},
     time::{Millis, Timestamp},
 };
 use serde::{Deserialize, Serialize};
 
+/// The note of a timer whose pause was over by itself, in the original's words.
+pub const AUTO_RESUMED: &str = "Auto-resume after pause duration";
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timer {
     pub id: ItemId,
     pub purpose: Purpose,
+    /// Of a recurring one: from the last time to the next.
     pub total: Millis,
     pub phase: Phase,
+    /// What its deadlines follow, if not the total alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Box<Schedule>>,
+    /// Its time comes within quiet hours, and is told when they are over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opens_at: Option<Timestamp>,
     /// Why it was last stopped, cancelled, paused or resumed (`stop_reason` to agents).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -32,6 +46,9 @@ pub struct Timer {
     /// Stand-bys that outlive their connections, in the order they began.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<Task>,
+    /// What it waits for besides its time: it ends as soon as that holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Watch>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,8 +73,11 @@ pub enum Phase {
         until: Timestamp,
         background: bool,
     },
+    /// `remaining` is what was left when its condition was met; nothing if its time was up.
     Completed {
         at: Timestamp,
+        #[serde(default, skip_serializing_if = "Millis::is_zero")]
+        remaining: Millis,
     },
     Stopped {
         at: Timestamp,
@@ -101,17 +121,24 @@ impl Status {
 }
 
 /// What time itself did to a timer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settled {
     /// The pause was over at `at`; counting went on from that very instant, however late this was noticed.
-    PauseOver {
-        at: Timestamp,
-        remaining: Millis,
-        status: Status,
-    },
-    TimeUp {
-        due: Timestamp,
-    },
+    PauseOver { at: Timestamp, remaining: Millis, status: Status },
+    /// At `due`, which was to be told from `opened` on.
+    TimeUp { due: Timestamp, opened: Timestamp },
+    /// A recurring timer's time has come, or several times; it goes on if there is a next one.
+    Struck { due: Timestamp, strike: Strike },
+}
+
+/// What it means for a timer that somebody saw its condition hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Met {
+    /// Nothing: by now it is paused, over, or waits for something else.
+    No,
+    Ends,
+    /// It has ended, which is told when quiet hours are over, at this instant.
+    Waits(Timestamp),
 }
 
 /// What a continuing `timer` call asks for.
@@ -122,6 +149,8 @@ pub struct Continuation {
     pub timeout: Option<Millis>,
     pub reason: Option<String>,
     pub mission: Option<String>,
+    /// Instead of what it waited for before, if anything.
+    pub until: Option<Wanted>,
 }
 
 impl Timer {
@@ -131,6 +160,7 @@ impl Timer {
         purpose: Purpose,
         total: Millis,
         timeout: Option<Millis>,
+        until: Option<Wanted>,
         now: Timestamp,
     ) -> (Timer, Option<Millis>) {
         let stand_by = match purpose {
@@ -142,13 +172,28 @@ impl Timer {
             purpose,
             total,
             phase: Phase::Running { due: now.plus(total), background: false },
+            schedule: None,
+            opens_at: None,
             note: None,
             created_at: now,
             last_check_at: now,
             standby: stand_by.map(|length| StandBy { since: now, until: now.plus(length) }),
             tasks: Vec::new(),
+            until: until.map(|wanted| Watch::begin(wanted, None, Millis::ZERO, now)),
         };
         (timer, stand_by)
+    }
+
+    /// A new timer that follows a schedule, whose first time is `due`.
+    pub fn planned(
+        id: ItemId,
+        purpose: Purpose,
+        (schedule, due): (Schedule, Timestamp),
+        timeout: Option<Millis>,
+        now: Timestamp,
+    ) -> (Timer, Option<Millis>) {
+        let (timer, stand_by) = Timer::create(id, purpose, due.since(now), timeout, None, now);
+        (Timer { schedule: Some(Box::new(schedule)), ..timer }, stand_by)
     }
 
     pub fn status(&self) -> Status {
@@ -169,8 +214,9 @@ impl Timer {
     pub fn remaining(&self, now: Timestamp) -> Millis {
         match self.phase {
             Phase::Running { due, .. } => due.since(now).min(self.total),
-            Phase::Paused { remaining, .. } | Phase::Stopped { remaining, .. } => remaining,
-            Phase::Completed { .. } => Millis::ZERO,
+            Phase::Paused { remaining, .. } | Phase::Stopped { remaining, .. } | Phase::Completed { remaining, .. } => {
+                remaining
+            }
         }
     }
 
@@ -181,38 +227,164 @@ impl Timer {
     /// The next instant at which time itself changes this timer.
     pub fn due(&self) -> Option<Timestamp> {
         match self.phase {
-            Phase::Running { due, .. } => Some(due),
+            Phase::Running { due, .. } => Some(self.opens_at.map_or(due, |opens| opens.max(due))),
             Phase::Paused { until, .. } => Some(until),
+            Phase::Completed { .. } | Phase::Stopped { .. } => None,
+        }
+    }
+
+    /// When its time comes next, if nobody does anything until then.
+    pub fn next_due(&self) -> Option<Timestamp> {
+        match self.phase {
+            Phase::Running { due, .. } => Some(due),
+            Phase::Paused { until, remaining, .. } => Some(match self.schedule.as_deref() {
+                Some(schedule) => schedule.due_again(until, remaining),
+                None => until.plus(remaining),
+            }),
             Phase::Completed { .. } | Phase::Stopped { .. } => None,
         }
     }
 
     pub fn ended_at(&self) -> Option<Timestamp> {
         match self.phase {
-            Phase::Completed { at } | Phase::Stopped { at, .. } => Some(at),
+            Phase::Completed { at, .. } | Phase::Stopped { at, .. } => Some(at),
             Phase::Running { .. } | Phase::Paused { .. } => None,
         }
     }
 
+    /// Has it wait if its time comes within quiet hours. Not while somebody waits for it: who waits is awake.
+    pub fn hold(&mut self, quiet: Option<&Quiet>, stood_by: bool, now: Timestamp) {
+        self.opens_at = match self.phase {
+            Phase::Running { due, .. } if !stood_by => Quiet::opening(quiet, due, self.opens_at, now),
+            _ => None,
+        };
+    }
+
+    /// Somebody waits for its end: a call, or a task.
+    pub fn is_stood_by(&self) -> bool {
+        let Phase::Running { due, .. } = self.phase else { return false };
+        let waits = |until: Option<Timestamp>| until.is_none_or(|until| until >= due);
+        let called = self.standby.is_some_and(|standby| waits(Some(standby.until)));
+        matches!(self.purpose, Purpose::Waiting(_)) && (called || self.has_task_until(waits))
+    }
+
+    fn has_task_until(&self, waits: impl Fn(Option<Timestamp>) -> bool) -> bool {
+        self.tasks.iter().any(|task| task.is_open() && waits(task.until))
+    }
+
     /// Lets time act, up to `now`. Nothing happens before a deadline, and nothing happens twice.
     pub fn settle(&mut self, now: Timestamp) -> Vec<Settled> {
+        self.settle_within(None, now)
+    }
+
+    /// The same, where quiet hours have it wait; with whether somebody waits for it.
+    pub fn settle_within(&mut self, quiet: Option<(Option<&Quiet>, bool)>, now: Timestamp) -> Vec<Settled> {
         let mut done = Vec::new();
         if let Phase::Paused { remaining, until, background } = self.phase
             && until <= now
         {
-            self.phase = Phase::Running { due: until.plus(remaining), background };
-            self.note = None;
+            self.runs_again(until, remaining, background);
+            self.note = Some(AUTO_RESUMED.to_owned());
             done.push(Settled::PauseOver { at: until, remaining, status: self.status() });
         }
-        if let Phase::Running { due, .. } = self.phase
-            && due <= now
+        if let Some((quiet, stood_by)) = quiet {
+            self.hold(quiet, stood_by, now);
+        }
+        if let Phase::Running { due, background } = self.phase
+            && let Some(opened) = self.due().filter(|opened| *opened <= now)
         {
-            self.phase = Phase::Completed { at: now };
-            self.standby = None;
-            task::complete(&mut self.tasks, due, now);
-            done.push(Settled::TimeUp { due });
+            done.push(match self.strike(due, opened, now) {
+                Some(strike) => {
+                    let background = background || !strike.told.is_empty();
+                    self.after(&strike, background, now);
+                    Settled::Struck { due, strike }
+                }
+                None => {
+                    self.phase = Phase::Completed { at: now, remaining: Millis::ZERO };
+                    self.released_at(opened, now);
+                    Settled::TimeUp { due, opened }
+                }
+            });
+            self.opens_at = None;
         }
         done
+    }
+
+    fn strike(&mut self, due: Timestamp, opened: Timestamp, now: Timestamp) -> Option<Strike> {
+        match self.schedule.as_deref_mut() {
+            Some(Schedule::Every(recurrence)) => Some(recurrence.strike(due, opened, now)),
+            Some(Schedule::At { .. }) | None => None,
+        }
+    }
+
+    /// Armed for the next time. Whoever waited has been told, and nobody waits any more.
+    fn after(&mut self, strike: &Strike, background: bool, now: Timestamp) {
+        match strike.next {
+            Some(next) => {
+                self.total = next.since(strike.last);
+                self.phase = Phase::Running { due: next, background };
+            }
+            None => self.phase = Phase::Completed { at: now, remaining: Millis::ZERO },
+        }
+        if let Some((_, told)) = strike.told.last() {
+            self.released_at(*told, now);
+        }
+    }
+
+    /// Those who wait have what they waited for.
+    fn released_at(&mut self, due: Timestamp, now: Timestamp) {
+        self.standby = None;
+        task::complete(&mut self.tasks, due, now);
+    }
+
+    /// Counting goes on from this instant, with so much left. Where the calendar says otherwise, the total follows.
+    fn runs_again(&mut self, from: Timestamp, remaining: Millis, background: bool) {
+        let again = |schedule: &Schedule| schedule.due_again(from, remaining);
+        let due = self.schedule.as_deref().map_or_else(|| from.plus(remaining), again);
+        self.total = self.total.minus(remaining).plus(due.since(from));
+        self.phase = Phase::Running { due, background };
+    }
+
+    /// How often a recurring timer has fired.
+    pub fn fires(&self) -> u32 {
+        self.schedule.as_deref().and_then(Schedule::recurrence).map_or(0, |recurrence| recurrence.fires)
+    }
+
+    /// It runs, and ends as soon as its condition holds.
+    pub fn awaits(&self) -> Option<&Watch> {
+        self.until.as_ref().filter(|watch| watch.seen.is_none() && matches!(self.phase, Phase::Running { .. }))
+    }
+
+    /// What was seen when its condition was met.
+    pub fn met(&self) -> Option<&str> {
+        self.until.as_ref()?.seen.as_deref()
+    }
+
+    /// The condition that it waits for since then holds: its time is up. `awaited`: a call stands by for it.
+    pub fn meet(
+        &mut self,
+        since: Timestamp,
+        seen: String,
+        quiet: Option<&Quiet>,
+        awaited: bool,
+        now: Timestamp,
+    ) -> Met {
+        let Phase::Running { background, .. } = self.phase else { return Met::No };
+        if self.awaits().is_none_or(|watch| watch.since != since) {
+            return Met::No;
+        }
+        self.until = self.until.take().map(|watch| Watch { seen: Some(seen), ..watch });
+        let (total, remaining) = (self.total, self.remaining(now));
+        (self.total, self.phase, self.opens_at) =
+            (total.minus(remaining), Phase::Running { due: now, background }, None);
+        let stood_by = awaited || self.is_stood_by();
+        self.hold(quiet, stood_by, now);
+        if let Some(opens) = self.opens_at {
+            return Met::Waits(opens);
+        }
+        (self.total, self.phase) = (total, Phase::Completed { at: now, remaining });
+        self.released_at(now, now);
+        Met::Ends
     }
 
     /// `timer` with an id. Answers how long this call stands by, if it does.
@@ -229,11 +401,16 @@ impl Timer {
         }
         if let Some(left) = ask.total {
             self.total = self.elapsed(now).plus(left);
+            // It is no more about that time; what recurs goes on from the new one.
+            self.schedule = self.schedule.take().filter(|schedule| schedule.recurrence().is_some());
             match &mut self.phase {
                 Phase::Running { due, .. } => *due = now.plus(left),
                 Phase::Paused { remaining, .. } => *remaining = left,
                 Phase::Completed { .. } | Phase::Stopped { .. } => unreachable!("checked to be live"),
             }
+        }
+        if let Some(wanted) = ask.until {
+            self.until = Some(Watch::begin(wanted, self.until.as_ref(), self.elapsed(now), now));
         }
         self.last_check_at = now;
         let remaining = self.remaining(now);
@@ -282,7 +459,7 @@ impl Timer {
             return Err(Reject::NotPaused { id: self.id.clone(), status: self.status() });
         };
         task::settle(&mut self.tasks, now);
-        self.phase = Phase::Running { due: now.plus(remaining), background };
+        self.runs_again(now, remaining, background);
         self.acted(note, now);
         Ok(())
     }
@@ -333,10 +510,12 @@ impl Timer {
         task.map(|task| task.settled(now)).ok_or_else(|| Reject::UnknownTask { timer: self.id.clone() })
     }
 
-    /// The timer has just completed: the lease under which a task tells it, if one was open. The latest one, since the
-    /// clients of earlier ones may be gone.
-    pub fn lease_to_task(&mut self) -> Option<LeaseId> {
-        let completed = |task: &&mut Task| task.end.as_ref().is_some_and(|end| end.outcome == TaskOutcome::Completed);
+    /// The timer has just completed, or fired: the lease under which a task tells it, if one was open until now. The
+    /// latest one, since the clients of earlier ones may be gone.
+    pub fn lease_to_task(&mut self, now: Timestamp) -> Option<LeaseId> {
+        let completed = |task: &&mut Task| {
+            task.end.as_ref().is_some_and(|end| end.outcome == TaskOutcome::Completed && end.at == now)
+        };
         let task = self.tasks.iter_mut().rev().find(completed)?;
         let lease = task.lease();
         if let Some(end) = &mut task.end {

@@ -130,7 +130,11 @@ impl World {
         if hear_first {
             self.hear(&id);
         }
-        self.agenda.settled(&[id]);
+        match self.store.get(&id) {
+            // Nothing was written, so nothing is heard of it.
+            Some(due) if *due > self.now => self.agenda.stands(&id, at(*due), at(*due)),
+            _ => self.agenda.settled(&[id]),
+        }
     }
 
     fn fail(&mut self, nth: usize, delay: i64) {
@@ -318,6 +322,47 @@ fn what_was_heard_while_a_proposal_failed_counts_more_than_the_failure() {
     world.fail(0, 500);
     assert_eq!(world.agenda.take_due(at(12), 9), [id]);
     assert!(world.agenda.is_empty(), "and the failure is forgotten");
+}
+
+#[test]
+fn what_something_else_came_before_is_proposed_again_though_nothing_was_written() {
+    let mut world = World::new(4);
+    let id = world.insert(10);
+    world.now = 10;
+    world.propose(9);
+    world.agenda.stands(&id, at(10), at(10));
+    assert_eq!(world.agenda.take_due(at(10), 9), std::slice::from_ref(&id));
+    world.agenda.stands(&id, at(10), at(15));
+    assert_eq!(world.agenda.next(), Some(at(15)), "there was nothing to do, so not at once");
+    world.refill();
+    assert_eq!(world.agenda.next(), Some(at(15)), "and the store says nothing new");
+}
+
+#[test]
+fn what_was_heard_while_it_was_found_unchanged_is_newer() {
+    let mut world = World::new(4);
+    let id = world.insert(10);
+    world.now = 10;
+    world.propose(9);
+    world.commit(&id, Some(30));
+    world.hear_all();
+    world.agenda.stands(&id, at(10), at(10));
+    assert_eq!(world.agenda.next(), Some(at(30)));
+}
+
+/// A firing fails, and the clock is set back before its next try.
+#[test]
+fn a_failed_proposal_does_not_come_before_its_deadline() {
+    let mut world = World::new(4);
+    let id = world.insert(90_000);
+    world.now = 90_000;
+    world.propose(9);
+    world.agenda.postpone(std::slice::from_ref(&id), at(31_000));
+    assert_eq!(world.agenda.next(), Some(at(90_000)));
+    // Had it been proposed too early all the same, it would not have been forgotten.
+    assert_eq!(world.agenda.take_due(at(90_000), 9), std::slice::from_ref(&id));
+    world.agenda.stands(&id, at(120_000), at(120_000));
+    assert_eq!(world.agenda.next(), Some(at(120_000)));
 }
 
 /// A small window over many deadlines stays small, and each fires at its very instant.

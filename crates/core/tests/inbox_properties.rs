@@ -61,12 +61,13 @@ fn messages_ride_along_with_any_reply() {
             purpose: waiting("x"),
             total: secs(99),
             timeout: None,
+            until: None,
             key: None,
             task: None,
         },
         Command::Cancel { id: new, note: None },
         Command::Collect,
-        Command::Close { note: None },
+        Command::Close { note: None, notify: Vec::new() },
     ];
     for (n, command) in rides.into_iter().enumerate() {
         let lease = format!("lease-{n}");

@@ -138,17 +138,17 @@ fn a_schedule_is_written_whole_or_not_at_all() {
         assert_eq!(code(ledger.schedule(asks, None)), expected);
         assert_eq!((ledger.session.clone(), ledger.reminders.clone()), before, "{expected}");
     }
-    let asks = vec![new(&mut ledger, "a", soon), replace(&kept, 2000), new(&mut ledger, "b", Due::At(at(50)))];
+    let asks = vec![new(&mut ledger, "a", soon), replace(&kept, 2000), new(&mut ledger, "b", Due::At(at(-50)))];
     let version = ledger.session.as_ref().map(|session| session.version);
     let scheduled = ledger.schedule(asks, None).expect("all fit");
     assert_eq!(scheduled.iter().map(|made| made.task.as_str()).collect::<Vec<_>>(), ["a", "原来的", "b"]);
-    assert_eq!(scheduled.iter().map(|made| made.due_at).collect::<Vec<_>>(), [at(600), at(2000), at(50)]);
+    assert_eq!(scheduled.iter().map(|made| made.due_at).collect::<Vec<_>>(), [at(600), at(2000), at(-50)]);
     assert_eq!(
         ledger.session.as_ref().map(|session| session.version),
         version.map(|version| version + 1),
         "one commit"
     );
-    assert_eq!(ledger.messages.len(), 1, "what is due within a minute is due at once");
+    assert_eq!(ledger.messages.len(), 1, "what is past is due at once");
 }
 
 #[test]
@@ -295,6 +295,7 @@ fn reminders_stored_by_the_first_version_are_still_read() {
         content: content("检查 ⏰"),
         due_at: time(1_790_000_600_000),
         phase,
+        opens_at: None,
         created_at: time(1_790_000_000_000),
         updated_at: time(1_790_000_060_000),
         delivery_count: 0,

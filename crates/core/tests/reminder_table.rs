@@ -181,11 +181,11 @@ fn nobody_looked_for_days() {
 }
 
 #[test]
-fn due_soon_or_just_past_is_due_at_once_and_long_past_is_a_mistake() {
+fn what_is_just_past_is_due_at_once_and_long_past_is_a_mistake() {
     for (due, expected) in [
         (61, Ok(Status::Scheduled)),
-        (60, Ok(Status::Due)),
-        (1, Ok(Status::Due)),
+        (1, Ok(Status::Scheduled)),
+        (0, Ok(Status::Due)),
         (-1, Ok(Status::Due)),
         (-1199, Ok(Status::Due)),
         (-1200, Err("due_too_old")),
@@ -205,6 +205,22 @@ fn due_soon_or_just_past_is_due_at_once_and_long_past_is_a_mistake() {
     }
 }
 
+/// Wanted in half a minute, it is told in half a minute: an agent that asks again and again would else never wait at all.
+#[test]
+fn what_is_wanted_sooner_than_the_window_is_told_at_its_time_and_not_a_millisecond_earlier() {
+    for (wanted, told) in [(1, 1), (30, 30), (60, 60), (61, 1), (90, 30)] {
+        let mut ledger = Ledger::new();
+        let new = ledger.remind("new", wanted);
+        let moved = ledger.remind("moved", DUE);
+        ledger.schedule(replace(&moved, later(wanted)), None).expect("it can be moved");
+        ledger.now = at(told).minus(Millis::new(1));
+        assert_eq!(ledger.fire_all(), [], "{wanted}");
+        ledger.clock(told);
+        assert_eq!(ledger.fire_all().len(), 2, "{wanted}");
+        assert_eq!((ledger.reminder(&new).status(), ledger.reminder(&moved).status()), (Status::Due, Status::Due));
+    }
+}
+
 #[test]
 fn wishes_wait_until_time_has_acted() {
     let (mut ledger, id) = reminder_that_is(Stage::Due);
@@ -214,7 +230,7 @@ fn wishes_wait_until_time_has_acted() {
         Command::ClearReminders,
         Command::CancelReminder { id: id.clone() },
         Command::Schedule { asks: replace(&id, later(9000)), key: None },
-        Command::Close { note: None },
+        Command::Close { note: None, notify: Vec::new() },
     ] {
         let refused = ledger.decide(&Call::new(command.clone())).expect_err("the deadline has passed");
         assert_eq!(refused, Reject::Overdue(vec![id.clone()]), "{command:?}");

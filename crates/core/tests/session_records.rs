@@ -19,6 +19,7 @@ fn create(client: Option<&str>) -> Call {
         purpose: Purpose::Mission("m".into()),
         total: Millis::from_secs(60),
         timeout: None,
+        until: None,
         key: None,
         task: None,
     };

@@ -19,6 +19,8 @@ const FORGET: i64 = 40;
 #[derive(Clone, Debug)]
 enum Op {
     Message,
+    /// The turn lives.
+    Renew,
     Response,
     Close,
     /// So many ticks, at each of which the driver looks.
@@ -32,6 +34,7 @@ enum Op {
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         3 => Just(Op::Message),
+        2 => Just(Op::Renew),
         4 => Just(Op::Response),
         1 => Just(Op::Close),
         8 => (1..15i64).prop_map(Op::Prompt),
@@ -74,6 +77,8 @@ fn spec(n: usize, (delay, max_triggers, on_message, kind): (u64, u32, bool, u8))
 struct Naive {
     spec: Spec,
     silent: Option<i64>,
+    /// Since anybody said anything.
+    unheard: i64,
     working: Option<i64>,
     waiting: Option<i64>,
     strokes: u32,
@@ -83,7 +88,7 @@ struct Naive {
 
 impl Naive {
     fn new(spec: Spec) -> Self {
-        Self { spec, silent: None, working: Some(0), waiting: None, strokes: 0, fired: 0, over: false }
+        Self { spec, silent: None, unheard: 0, working: Some(0), waiting: None, strokes: 0, fired: 0, over: false }
     }
 
     fn message(&mut self) {
@@ -98,7 +103,7 @@ impl Naive {
 
     fn response(&mut self) {
         if self.working.is_some() || self.silent.is_some() {
-            (self.working, self.silent) = (None, Some(0));
+            (self.working, self.silent, self.unheard) = (None, Some(0), 0);
         }
     }
 
@@ -107,7 +112,7 @@ impl Naive {
         if let Some(ticks) = &mut self.working {
             *ticks += 1;
             if *ticks == TURN {
-                (self.working, self.silent) = (None, Some(0));
+                (self.working, self.silent, self.unheard) = (None, Some(0), 0);
             }
             return false;
         }
@@ -118,13 +123,18 @@ impl Naive {
         }
         let Some(ticks) = &mut self.silent else { return false };
         *ticks += 1;
+        self.unheard += 1;
         if *ticks < self.spec.delay.get() as i64 {
             return false;
         }
         *ticks = 0;
         self.fired += 1;
         self.strokes += 1;
-        if self.spec.max_triggers != 0 && self.strokes >= self.spec.max_triggers {
+        let over = match self.spec.max_triggers {
+            0 => self.unheard >= FORGET,
+            max => self.strokes >= max,
+        };
+        if over {
             self.silent = None;
             match self.spec.reset {
                 Reset::OnMessage => self.waiting = Some(0),
@@ -151,6 +161,10 @@ impl Play {
     fn take(&mut self, op: &Op) {
         match op {
             Op::Message => self.message(),
+            Op::Renew => {
+                let _ = self.ledger.renew(None);
+                self.naive.iter_mut().for_each(|naive| naive.working = naive.working.map(|_| 0));
+            }
             Op::Response => {
                 let open = self.ledger.session.is_some();
                 assert_eq!(self.ledger.response(None).is_ok(), open);
@@ -210,7 +224,7 @@ impl Play {
             0 => End::Done { result: "好".into() },
             1 => End::Failed { error: "no".into(), retry_after: None },
             2 => End::Refused { error: "never".into() },
-            _ => End::Postponed,
+            _ => End::Postponed { after: None },
         };
         let report = Report { status: None, took: Millis::ZERO, end };
         self.ledger.call_ended(&id, attempt + 1, report.clone()).expect("a report on another attempt changes nothing");
@@ -260,6 +274,7 @@ fn resumed(timer: &reveille_core::SessionTimer, now: Timestamp) -> Naive {
     let left = |until: Timestamp| until.as_millis() - now.as_millis();
     let mut naive = Naive::new(timer.spec.clone());
     (naive.fired, naive.strokes, naive.working) = (timer.trigger_count, timer.used, None);
+    naive.unheard = timer.silent_since.map_or(0, |since| now.since(since).get() as i64);
     match timer.phase {
         Phase::Armed { due, .. } => naive.silent = Some(timer.spec.delay.get() as i64 - left(due)),
         Phase::Suspended { until, .. } => naive.working = Some(TURN - left(until)),

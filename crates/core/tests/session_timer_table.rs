@@ -9,7 +9,7 @@ use reveille_core::{
     AgentId, Command, ItemId, Limits, Millis, Reject, Timestamp,
     call::{self, End, Report},
     session_timer::{Action, Reset, Spec, Status},
-    utterance::Role,
+    utterance::{self, Role},
 };
 use serde_json::{Map, json};
 
@@ -148,7 +148,8 @@ fn a_turn_that_is_never_answered_is_given_up() {
     ledger.clock(899);
     assert!(ledger.fire_all().is_empty());
     ledger.clock(900);
-    assert_eq!(ledger.fire_all().len(), 3);
+    let given_up = ledger.fire_all();
+    assert!(given_up.len() == 3 && given_up.iter().all(|fired| fired.agent.is_none()), "nothing has fired");
     assert_eq!(look(&ledger, "idle_reminder"), (Status::Pending, Some(1200), 0));
     // Nobody looked for long: both at once, and no more than once.
     let mut late = Ledger::with(Limits { turn: secs(900), ..Limits::default() });
@@ -156,6 +157,113 @@ fn a_turn_that_is_never_answered_is_given_up() {
     late.clock(5000);
     late.fire_all();
     assert_eq!(look(&late, "idle_reminder"), (Status::Triggered, Some(5300), 1));
+}
+
+#[test]
+fn a_turn_that_lives_is_not_given_up_and_one_that_died_is() {
+    let mut ledger = Ledger::with(Limits { turn: secs(900), ..Limits::default() });
+    ledger.message(&escalation(), Some("long")).expect("a session begins");
+    for second in (300..7200).step_by(300) {
+        ledger.clock(second);
+        ledger.renew(Some("long")).expect("it lives");
+        ledger.renew(Some("another")).expect("of no account");
+        assert!(ledger.fire_all().is_empty(), "fired in mid-answer at {second}");
+    }
+    ledger.clock(6900 + 899);
+    ledger.renew(Some("another")).expect("of no account");
+    assert!(ledger.fire_all().is_empty());
+    ledger.clock(6900 + 900);
+    assert_eq!(ledger.fire_all().len(), 3, "nothing was heard of it for the time of a turn");
+    assert_eq!(look(&ledger, "idle_reminder"), (Status::Pending, Some(8100), 0));
+}
+
+#[test]
+fn a_turn_given_up_too_early_is_taken_up_again_and_its_answer_counts() {
+    let given_up = |fired: bool| {
+        let mut ledger = Ledger::with(Limits { turn: secs(900), ..Limits::default() });
+        ledger.message(&escalation()[..1], Some("long")).expect("a session begins");
+        ledger.clock(900);
+        ledger.fire_all();
+        ledger.clock(if fired { 1250 } else { 1000 });
+        ledger.fire_all();
+        ledger
+    };
+    for fired in [false, true] {
+        let now = if fired { 1250 } else { 1000 };
+        let mut ledger = given_up(fired);
+        ledger.response(Some("another")).expect("of no account");
+        assert_eq!(look(&ledger, "idle_reminder").1, Some(if fired { 1500 } else { 1200 }));
+        ledger.response(Some("long")).expect("the answer, at last");
+        assert_eq!(look(&ledger, "idle_reminder").1, Some(now + 300), "silence begins with the answer");
+        let mut ledger = given_up(fired);
+        ledger.renew(Some("long")).expect("it lives");
+        assert_eq!(look(&ledger, "idle_reminder"), (Status::Pending, None, u32::from(fired)));
+        ledger.response(Some("long")).expect("the answer");
+        assert_eq!(look(&ledger, "idle_reminder").1, Some(now + 300));
+    }
+}
+
+#[test]
+fn a_session_begun_anew_is_another_conversation_and_may_be_another_agents() {
+    let mut ledger = talking(&[spec("ask", 60, 1, calls("read", false))]);
+    ledger.clock(62);
+    ledger.fire_all();
+    ledger.fire_all();
+    let call = ledger.calls[0].clone();
+    assert_eq!(call.status(), call::Status::Running);
+    ledger.close(None).expect("closed");
+    // A timer opens the session; it is nobody's until a message comes.
+    ledger.create(ledger::waiting("x"), secs(9000), None);
+    assert_eq!(ledger.session.as_ref().and_then(|session| session.agent.clone()), None);
+    ledger.message(&[spec("ask", 60, 1, says("?"))], None).expect("begun anew");
+    let late = Report { status: Some(200), took: Millis::ZERO, end: End::Done { result: "旧".into() } };
+    ledger.call_ended(&call.id, call.attempts, late).expect("late");
+    let other = Some(AgentId::new("acme:other"));
+    let answer = Command::Response { agent: other, turn: None, said: Vec::new(), notify: Vec::new() };
+    assert_eq!(code(ledger.ask(answer)), "other_agent");
+    assert_eq!(utterance::current(ledger.said.clone()), [], "nothing of the old one is in it: {:?}", ledger.said);
+    assert_eq!(ledger.said.last().map(|said| said.role), Some(Role::Beginning));
+}
+
+#[test]
+fn a_call_there_is_no_room_for_is_given_back_and_not_counted() {
+    let mut ledger = talking(&[spec("close", 60, 1, calls("notify", false))]);
+    ledger.clock(62);
+    ledger.fire_all();
+    let mut waits = Vec::new();
+    for _ in 0..6 {
+        let call = ledger.calls[0].clone();
+        let due = call.due().expect("it waits");
+        ledger.now = due;
+        ledger.fire_all();
+        let postponed = Report { status: None, took: Millis::ZERO, end: End::Postponed { after: None } };
+        let attempt = ledger.calls[0].attempts;
+        let call = ledger.call_ended(&call.id, attempt, postponed).expect("given back");
+        assert_eq!((call.attempts, call.status()), (0, call::Status::Waiting));
+        waits.push(call.due().expect("it waits").since(ledger.now).get() / 1000);
+    }
+    assert_eq!(waits, [5, 10, 20, 40, 60, 60]);
+    // Who knows when there will be room says so, and that is that.
+    for _ in 0..3 {
+        ledger.now = ledger.calls[0].due().expect("it waits");
+        ledger.fire_all();
+        let after = Some(Millis::from_secs(1));
+        let call =
+            ledger.call_ended(&ledger.calls[0].id.clone(), 1, report(End::Postponed { after })).expect("given back");
+        assert_eq!((call.attempts, call.due()), (0, Some(ledger.now.plus(Millis::from_secs(1)))));
+    }
+}
+
+#[test]
+fn whoever_closes_a_session_its_webhooks_are_told() {
+    let mut ledger = talking(&escalation());
+    let url: std::sync::Arc<str> = "https://app.example/hook".into();
+    let close = |id: &str| Command::Close { note: None, notify: vec![(ItemId::new(id), url.clone())] };
+    ledger.ask(close("hook_1")).expect("closed");
+    ledger.ask(close("hook_2")).expect("closed already");
+    let told: Vec<String> = ledger.calls.iter().map(|call| format!("{:?}", call.what)).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("session.closed"), "{told:?}");
 }
 
 #[test]
@@ -229,6 +337,22 @@ fn one_that_waits_for_its_user_is_forgotten_in_the_end() {
 }
 
 #[test]
+fn no_limit_ends_when_nobody_returns() {
+    for reset in [Reset::Session, Reset::OnMessage] {
+        let mut ledger = Ledger::with(Limits { idle_session: secs(100), ..Limits::default() });
+        ledger.message(&[Spec { reset, ..spec("nudge", 30, 0, says("?")) }], None).expect("a session begins");
+        ledger.response(None).expect("an answer");
+        for (second, status) in [(30, "triggered"), (60, "triggered"), (90, "triggered"), (120, "disabled")] {
+            ledger.clock(second);
+            ledger.fire_all();
+            assert_eq!(ledger.session_timer("nudge").status().as_str(), status, "at {second}");
+        }
+        ledger.message(&[], None).expect("back after all");
+        assert_eq!(ledger.session_timer("nudge").is_suspended(), reset == Reset::OnMessage);
+    }
+}
+
+#[test]
 fn no_limit_is_no_limit_and_what_was_missed_is_not_made_up_for() {
     let mut ledger = talking(&[spec("nudge", 10, 0, says("?"))]);
     for n in 1..50 {
@@ -251,15 +375,75 @@ fn a_changed_configuration_moves_nothing_that_runs() {
     ledger.response(None).expect("an answer");
     assert_eq!(look(&ledger, "idle_reminder"), (Status::Pending, Some(310), 0));
     // Not even if the agent is gone.
-    let command = Command::Message { agent: AgentId::new(ledger::AGENT), timers: None, turn: None, said: Vec::new() };
+    let command = Command::Message {
+        agent: AgentId::new(ledger::AGENT),
+        timers: None,
+        turn: None,
+        said: Vec::new(),
+        quiet: None,
+    };
     ledger.ask(command.clone()).expect("the session goes on");
     assert_eq!(code(Ledger::new().ask(command)), "unknown_agent");
 }
 
 #[test]
+fn a_patient_reminder_leaves_room_for_what_was_said() {
+    let (mut said, mut expected) = (Vec::new(), Vec::new());
+    let mut say = |name: String, role: Role, text: &str, timer: Option<&str>| {
+        let mut one = utterance::Utterance::new(name, role, text, at(0));
+        one.timer = timer.map(ItemId::new);
+        said.push(one);
+    };
+    for turn in ["一", "二"] {
+        say(format!("user {turn}"), Role::User, turn, None);
+        say(format!("agent {turn}"), Role::Assistant, "好", None);
+        for round in 0..100 {
+            say(format!("a {turn} {round}"), Role::Assistant, "在吗？", Some("st_a"));
+            say(format!("b {turn} {round}"), Role::Assistant, "还在吗？", Some("st_b"));
+        }
+        expected.extend([
+            format!("user {turn}"),
+            format!("agent {turn}"),
+            format!("a {turn} 99"),
+            format!("b {turn} 99"),
+        ]);
+    }
+    let names =
+        |max: usize| utterance::context(said.clone(), max).iter().map(|said| said.id.to_string()).collect::<Vec<_>>();
+    assert_eq!(names(50), expected);
+    assert_eq!(names(3), expected[5..]);
+}
+
+#[test]
+fn an_answer_that_ends_the_session_is_one_commit() {
+    let mut ledger = talking(&escalation());
+    let url: std::sync::Arc<str> = "https://app.example/hook".into();
+    let last = Command::LastResponse {
+        agent: AgentId::new(ledger::AGENT),
+        turn: None,
+        said: vec![utterance::Utterance::new("said_1", Role::Assistant, "再见", ledger.now)],
+        notify: vec![(ItemId::new("hook_z"), url.clone())],
+        notify_end: vec![(ItemId::new("hook_a"), url)],
+        note: "done".into(),
+    };
+    ledger.ask(last).expect("it is over");
+    assert!(ledger.session_timers.iter().all(|timer| timer.status() == Status::Cancelled));
+    let mut told = ledger.calls.clone();
+    told.sort_by_key(|call| call.seq);
+    let told: Vec<String> = told.iter().map(|call| format!("{:?}", call.what)).collect();
+    assert!(told.len() == 2 && told[0].contains("message.created") && told[1].contains("session.closed"), "{told:?}");
+}
+
+#[test]
 fn a_session_has_one_agent_until_it_is_closed() {
     let mut ledger = talking(&escalation());
-    let other = Command::Message { agent: AgentId::new("a:b"), timers: Some(vec![]), turn: None, said: Vec::new() };
+    let other = Command::Message {
+        agent: AgentId::new("a:b"),
+        timers: Some(vec![]),
+        turn: None,
+        said: Vec::new(),
+        quiet: None,
+    };
     assert_eq!(code(ledger.ask(other.clone())), "other_agent");
     ledger.close(None).expect("it is closed");
     assert_eq!(look(&ledger, "idle_reminder"), (Status::Cancelled, None, 0));
@@ -371,7 +555,7 @@ fn an_attempt_nobody_reports_on_was_lost() {
 fn without_room_an_attempt_is_put_off_and_does_not_count() {
     let (mut ledger, id) = fired();
     ledger.fire(std::slice::from_ref(&id));
-    let call = ledger.call_ended(&id, 1, report(End::Postponed)).expect("it is known");
+    let call = ledger.call_ended(&id, 1, report(End::Postponed { after: None })).expect("it is known");
     assert_eq!((call.attempts, call.status()), (0, call::Status::Waiting));
     assert!(call.due() > Some(ledger.now));
 }

@@ -183,7 +183,7 @@ fn a_repeated_creation_is_a_task_of_the_timer_made_before() {
         let create = |ledger: &mut Ledger, task: &str| {
             let (id, task) = (ledger.new_id(), Some(TaskId::new(task)));
             let (purpose, key) = (purpose.clone(), Some(key.clone()));
-            let made = Command::Create { id, purpose, total: secs(TOTAL), timeout: None, key, task };
+            let made = Command::Create { id, purpose, total: secs(TOTAL), timeout: None, until: None, key, task };
             ledger.about_timer(made).expect("it can be made").0
         };
         let (first, again) = (create(&mut ledger, "一"), create(&mut ledger, "二"));

@@ -138,6 +138,7 @@ fn play(ledger: &mut Ledger, op: &Op) -> Answer {
                 purpose,
                 total: Millis::new(total),
                 timeout: timeout.map(Millis::new),
+                until: None,
                 key,
                 task: None,
             }
@@ -149,6 +150,7 @@ fn play(ledger: &mut Ledger, op: &Op) -> Answer {
                 timeout: timeout.map(Millis::new),
                 reason: text(reason),
                 mission: text(mission),
+                until: None,
             },
             task: None,
         },

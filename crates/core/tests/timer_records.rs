@@ -326,6 +326,52 @@ fn sleeps_are_counted_after_the_answer_too() {
     assert_eq!(ledger.tallies.get(tally::SLEPT_MS), Some(&70_000));
 }
 
+#[test]
+fn what_comes_late_is_counted_by_how_late_it_came() {
+    use reveille_core::Millis;
+    for (late, name) in [
+        (0, "fired.within_10ms"),
+        (10, "fired.within_10ms"),
+        (11, "fired.within_100ms"),
+        (100, "fired.within_100ms"),
+        (1_000, "fired.within_1s"),
+        (60_000, "fired.within_1m"),
+        (60_001, "fired.later"),
+        (u64::MAX, "fired.later"),
+    ] {
+        assert_eq!(tally::lateness(Millis::new(late)), name, "{late}");
+    }
+    let mut ledger = Ledger::new();
+    let ids = [10, 15, 100].map(|total| ledger.create(mission("看 ☕"), secs(total), None));
+    ledger.clock(15);
+    ledger.fire(&ids);
+    ledger.fire(&ids);
+    let count = |name: &str| ledger.tallies.get(name).copied();
+    assert_eq!((count("fired.within_10ms"), count("fired.within_1m"), count("fired.later")), (Some(1), Some(1), None));
+}
+
+/// A call that stands by returns with whatever there is to tell, and writes nothing while there is not.
+#[test]
+fn a_call_hears_what_is_free_to_be_told() {
+    let mut ledger = Ledger::new();
+    let id = ledger.create(waiting("部署"), TOTAL, None);
+    let other = ledger.create(mission("喝水"), secs(10), None);
+    let sleep = |slept| Command::Hear(Sleep { id: id.clone(), since: at(0), slept: secs(slept) });
+    let asked = ledger.ask(sleep(5)).expect("asking is no mistake");
+    assert_eq!((asked.reply, asked.batch), (Reply::Unheard { free_at: None }, None));
+    ledger.clock(10);
+    ledger.fire(&[other]);
+    assert_eq!(ledger.collect("lease_other", secs(30), 9).len(), 1);
+    let asked = ledger.ask(sleep(10)).expect("asking is no mistake");
+    assert_eq!((asked.reply, asked.batch), (Reply::Unheard { free_at: Some(at(40)) }, None), "another's to tell");
+    ledger.clock(40);
+    let told = ledger.ask_riding(sleep(40), "lease_own", secs(30), 9).expect("there is something to tell");
+    assert_eq!(told.riding.len(), 1);
+    assert!(matches!(told.reply, Reply::Timer { stand_by: None, .. }));
+    assert_eq!(ledger.timer(&id).standby, None);
+    assert_eq!(ledger.events(id.as_str()), ["timer.created", "timer.checked"]);
+}
+
 // History and statistics.
 
 #[test]
@@ -344,6 +390,7 @@ fn the_history_tells_a_timers_whole_life() {
     ledger.pause(&id, secs(30)).expect("a running timer can be paused");
     ledger.clock(60);
     ledger.fire_all();
+    assert_eq!(ledger.timer(&id).note.as_deref(), Some("Auto-resume after pause duration"));
     ledger.clock(140);
     ledger.fire_all();
     assert_eq!(
@@ -402,11 +449,14 @@ fn timers_stored_by_the_first_version_are_still_read() {
         purpose,
         total: secs(300),
         phase,
+        schedule: None,
+        opens_at: None,
         note: None,
         created_at: Timestamp::from_millis(1_790_000_000_000),
         last_check_at: Timestamp::from_millis(1_790_000_060_000),
         standby: None,
         tasks: vec![],
+        until: None,
     };
     let (due, until) = (Timestamp::from_millis(1_790_000_300_000), Timestamp::from_millis(1_790_000_100_000));
     let cases = [
@@ -420,7 +470,7 @@ fn timers_stored_by_the_first_version_are_still_read() {
         ),
         (
             r#"{"id":"timer_k3f9x2ab","purpose":{"mission":"重启"},"total":300000,"phase":{"state":"completed","at":1790000300000},"created_at":1790000000000,"last_check_at":1790000060000}"#,
-            timer(mission("重启"), Phase::Completed { at: due }),
+            timer(mission("重启"), Phase::Completed { at: due, remaining: Millis::ZERO }),
         ),
         (
             r#"{"id":"timer_k3f9x2ab","purpose":{"waiting":"x"},"total":300000,"phase":{"state":"stopped","at":1790000100000,"remaining":200000},"note":"够了","created_at":1790000000000,"last_check_at":1790000060000}"#,

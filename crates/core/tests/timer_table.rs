@@ -209,7 +209,7 @@ fn time_acts_before_any_wish_is_granted() {
         Command::Read { id: Some(id.clone()) },
         Command::Read { id: None },
         Command::Return(Sleep { id: id.clone(), since: at(0), slept: secs(1) }),
-        Command::Close { note: None },
+        Command::Close { note: None, notify: Vec::new() },
     ];
     for command in wishes {
         let refused = ledger.decide(&Call::new(command.clone())).expect_err("the deadline has passed");
@@ -263,7 +263,7 @@ fn a_timer_that_ended_while_nobody_looked_first_came_out_of_its_pause() {
     let fired = ledger.fire_all();
     let due = |seconds| Fired { id: id.clone(), due: at(seconds), agent: None };
     assert_eq!(fired, [due(1100), due(1300)]);
-    assert_eq!(ledger.read(&id).phase, Phase::Completed { at: at(1_000_000) });
+    assert_eq!(ledger.read(&id).phase, Phase::Completed { at: at(1_000_000), remaining: Millis::ZERO });
     assert_eq!(ledger.events(id.as_str()), ["timer.created", "timer.paused", "timer.resumed", "timer.completed"]);
     let data = &ledger.history.last().expect("there is history").data;
     assert_eq!(data["due"], json!(at(1300).as_millis()));

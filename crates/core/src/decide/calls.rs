@@ -14,8 +14,14 @@ use crate::{
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
+/// More than one commit can cause: ten timers with ten webhooks each, told twice.
+const CALLS_IN_A_COMMIT: u64 = 1000;
+
 impl Draft<'_> {
-    pub(super) fn make_call(&mut self, call: ToolCall) {
+    pub(super) fn make_call(&mut self, mut call: ToolCall) {
+        // Commits are numbered, and so are the calls within one.
+        let before = self.items.iter().filter(|write| write.item().as_call().is_some()).count() as u64;
+        call.seq = (self.session.version + 1) * CALLS_IN_A_COMMIT + before.min(CALLS_IN_A_COMMIT - 1);
         self.count_of(&call.agent, tally::CALLS_CREATED, 1);
         self.count_of(&call.agent, tally::calls(Status::Waiting), 1);
         self.items.push(ItemWrite::Insert { item: Item::Call(call), key: None });
@@ -87,7 +93,9 @@ impl Draft<'_> {
     pub(super) fn cancel_call(&mut self, mut call: ToolCall) {
         let before = call.status();
         if matches!(call.what, What::Tool { .. }) && call.cancel(self.now) {
-            self.call_noted("call.cancelled", &call);
+            if call.status() == Status::Cancelled {
+                self.call_noted("call.cancelled", &call);
+            }
             self.write_call(before, call);
         }
     }

@@ -68,6 +68,17 @@ impl Draft<'_> {
         Ok(Reply::Settled(count))
     }
 
+    /// A commit that was decided on the version before this one does not happen: a lease that is not there will not be.
+    pub(super) fn abandon_lease(&mut self, lease: &LeaseId) -> Result<Reply, Reject> {
+        match self.release_lease(lease) {
+            Err(Reject::UnknownLease { .. }) if self.state.session.is_some() => {
+                self.fenced = true;
+                Ok(Reply::Settled(0))
+            }
+            released => released,
+        }
+    }
+
     pub(super) fn take_along(&mut self, ride: &Ride) -> Vec<Message> {
         let lease = Lease { id: ride.lease.clone(), until: self.now.plus(ride.length) };
         // What this very decision has delivered or released is not to be taken up again by it.

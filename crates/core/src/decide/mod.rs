@@ -3,6 +3,7 @@
 
 mod calls;
 mod inbox;
+mod quiet;
 mod reminders;
 mod session_timers;
 mod tasks;
@@ -31,6 +32,7 @@ use serde_json::{Map, Value, json};
 use std::{
     borrow::Cow,
     collections::{HashMap, HashSet},
+    sync::Arc,
 };
 
 /// What to write (if anything) and what to answer. A refusal writes nothing.
@@ -57,9 +59,15 @@ pub enum Reply {
         lease: Option<LeaseId>,
     },
     Fired(Vec<Fired>),
+    /// The timers that their conditions have ended.
+    Met(Vec<ItemId>),
     /// How many messages a lease held.
     Settled(usize),
     Collected,
+    /// Nothing to tell now. What somebody else has the right to deliver is free again then, should it not be.
+    Unheard {
+        free_at: Option<Timestamp>,
+    },
     Recorded,
     /// How many timers were stopped, reminders and session timers cancelled.
     Closed(Closed),
@@ -93,6 +101,8 @@ pub struct Closed {
 pub struct Scheduled {
     pub id: ItemId,
     pub due_at: Timestamp,
+    /// It is to be told within quiet hours, and is when they are over.
+    pub opens_at: Option<Timestamp>,
     pub task: String,
 }
 
@@ -101,7 +111,7 @@ pub struct Scheduled {
 pub struct Fired {
     pub id: ItemId,
     pub due: Timestamp,
-    /// Of a session timer: whose.
+    /// Of a session timer that did what it is for: whose.
     pub agent: Option<AgentId>,
 }
 
@@ -118,6 +128,7 @@ pub fn decide(
         Command::ExtendLease { .. }
             | Command::CommitLease { .. }
             | Command::ReleaseLease { .. }
+            | Command::AbandonLease { .. }
             | Command::CallEnded { .. }
     );
     if !settles && !matches!(call.command, Command::Fire { .. }) {
@@ -134,8 +145,17 @@ pub fn decide(
         draft.session.cwd.clone_from(&call.cwd);
     }
     let reply = match &call.command {
-        Command::Create { id, purpose, total, timeout, key, task } => {
-            draft.create(id, purpose, *total, *timeout, key.as_ref(), task.as_ref())?
+        Command::Create { id, purpose, total, timeout, until, key, task } => {
+            let until = until.clone();
+            let timer = |now| Ok(Timer::create(id.clone(), purpose.clone(), *total, *timeout, until, now));
+            draft.create(timer, *timeout, key.as_ref(), task.as_ref())?
+        }
+        Command::Plan { id, purpose, when, timeout, key, task } => {
+            let planned = |now| {
+                let schedule = when.resolve(now, limits)?;
+                Ok(Timer::planned(id.clone(), purpose.clone(), schedule, *timeout, now))
+            };
+            draft.create(planned, *timeout, key.as_ref(), task.as_ref())?
         }
         Command::Continue { id, ask, task } => draft.continue_with(id, ask, task.as_ref())?,
         Command::ReadTask { timer, task } => draft.read_task(timer, task)?,
@@ -154,12 +174,14 @@ pub fn decide(
         Command::Read { id: Some(id) } => Reply::Timer { timer: draft.timer(id)?, stand_by: None },
         Command::Read { id: None } => Reply::Timers(state.items.iter().filter_map(Item::as_timer).cloned().collect()),
         Command::Return(sleep) => Reply::Timer { timer: draft.returned(sleep)?, stand_by: None },
+        Command::Hear(sleep) => draft.hear(sleep)?,
         Command::Slept(sleeps) => {
             // One whose timer is gone has nothing to be added to.
             sleeps.iter().for_each(|sleep| drop(draft.returned(sleep)));
             Reply::Recorded
         }
         Command::Fire { ids, standing } => draft.fire(ids, standing),
+        Command::Meet { sightings, standing } => draft.meet(sightings, standing),
         Command::Schedule { asks, key } => draft.schedule(asks, key.as_ref())?,
         Command::ListReminders => Reply::Reminders(state.items.iter().filter_map(Item::as_reminder).cloned().collect()),
         Command::CancelReminder { id } => {
@@ -171,15 +193,26 @@ pub fn decide(
         Command::ExtendLease { lease, length } => draft.extend_lease(lease, *length)?,
         Command::Direct { thread, by, directives } => draft.direct(thread, by, directives),
         Command::TakeStopMessage { thread } => draft.take_stop_message(thread),
+        Command::ReturnStopMessage { thread, text, by } => draft.return_stop_message(thread, text, by.as_deref()),
         Command::SetAside { thread, aside } => draft.set_aside(thread, aside),
-        Command::RenameAnswer { thread, shown, upstream } => draft.rename_answer(thread, shown, upstream),
+        Command::ForgetAside { thread, anchor } => draft.forget_aside(thread, anchor),
+        Command::NameAnswer { answer, shown, upstream, owed } => draft.name_answer(answer, shown, upstream, owed),
         Command::CommitLease { lease, channel } => draft.commit_lease(lease, channel)?,
         Command::ReleaseLease { lease } => draft.release_lease(lease)?,
-        Command::Close { note } => draft.close_asked(note.as_deref())?,
-        Command::Message { agent, timers, turn, said } => {
-            draft.message(agent, timers.as_deref(), turn.as_ref(), said)?
+        Command::AbandonLease { lease } => draft.abandon_lease(lease)?,
+        Command::Close { note, notify } => draft.close_asked(note.as_deref(), notify)?,
+        Command::Message { agent, timers, turn, said, quiet } => {
+            draft.message(agent, timers.as_deref().map(|timers| (timers, quiet.as_ref())), turn.as_ref(), said)?
         }
-        Command::Response { turn, said, notify } => draft.response(turn.as_ref(), said, notify)?,
+        Command::SetQuiet { quiet } => draft.set_quiet(quiet.as_ref()),
+        Command::Renew { turn } => draft.renew(turn.as_ref())?,
+        Command::Response { agent, turn, said, notify } => {
+            draft.response(agent.as_ref(), turn.as_ref(), said, notify)?
+        }
+        Command::LastResponse { agent, turn, said, notify, notify_end, note } => {
+            draft.response(Some(agent), turn.as_ref(), said, notify)?;
+            draft.close_asked(Some(note), notify_end)?
+        }
         Command::CallEnded { id, attempt, report } => draft.call_ended(id, *attempt, report)?,
         Command::ReplayCall { id } => draft.replay_call(id)?,
         Command::Record { event, data } => draft.record(event, data),
@@ -199,6 +232,8 @@ struct Draft<'a> {
     said: Vec<Utterance>,
     history: Vec<HistoryEntry>,
     tallies: Vec<Tally>,
+    /// Written even if nothing else is: the session's next version alone.
+    fenced: bool,
 }
 
 impl<'a> Draft<'a> {
@@ -213,12 +248,13 @@ impl<'a> Draft<'a> {
             said: Vec::new(),
             history: Vec::new(),
             tallies: Vec::new(),
+            fenced: false,
         }
     }
 
     /// A session nothing was written for stays as it is, or stays unmade.
     fn finish(mut self) -> Option<Batch> {
-        let written = !(self.items.is_empty() && self.messages.is_empty() && self.said.is_empty());
+        let written = self.fenced || !(self.items.is_empty() && self.messages.is_empty() && self.said.is_empty());
         if !written && self.history.is_empty() && self.tallies.is_empty() {
             return None;
         }
@@ -240,8 +276,12 @@ impl<'a> Draft<'a> {
         let wanted: HashSet<&ItemId> = ids.iter().collect();
         // In the order in which it became due, and whatever ends the session last: it ends the others with it.
         let mut due: Vec<&Item> = self.state.items.iter().filter(|item| wanted.contains(item.id())).collect();
+        let seq = |item: &Item| item.as_call().map(|call| call.seq);
         if due.iter().any(|item| item.ends_session()) {
-            due.sort_by_key(|item| (item.due().is_none(), item.due(), item.ends_session()));
+            due.sort_by_key(|item| (item.due().is_none(), item.due(), item.ends_session(), seq(item)));
+        } else {
+            // Calls are begun in the order in which they were caused.
+            due.sort_by_key(|item| seq(item));
         }
         for item in due {
             match item {
@@ -259,7 +299,7 @@ impl<'a> Draft<'a> {
         Reply::Fired(fired)
     }
 
-    fn close_asked(&mut self, note: Option<&str>) -> Result<Reply, Reject> {
+    fn close_asked(&mut self, note: Option<&str>, notify: &[(ItemId, Arc<str>)]) -> Result<Reply, Reject> {
         if self.state.session.is_none() {
             return Err(Reject::UnknownSession(self.session.id.to_string()));
         }
@@ -267,7 +307,14 @@ impl<'a> Draft<'a> {
             Some(note) => format!("session closed: {note}"),
             None => "session closed".to_owned(),
         };
-        self.close(&why).map(Reply::Closed)
+        let was_open = self.session.state == SessionState::Open;
+        let closed = self.close(&why)?;
+        if let Some(agent) = self.session.agent.clone().filter(|_| was_open) {
+            for (id, url) in notify {
+                self.tell_webhook(id.clone(), &agent, url, "session.closed", json!({"reason": why}));
+            }
+        }
+        Ok(Reply::Closed(closed))
     }
 
     /// Ends everything that lives in the session, and the session. Calls that this very decision makes go on.
@@ -327,7 +374,7 @@ impl<'a> Draft<'a> {
         Reply::Recorded
     }
 
-    /// Something new begins in this session: it exists from now on, and a closed one is open again.
+    /// Something new begins in this session: it exists from now on, and a closed one is open again, and nobody's.
     fn open(&mut self) {
         let known = self.state.session.is_some();
         if known && self.session.state == SessionState::Open {
@@ -336,7 +383,7 @@ impl<'a> Draft<'a> {
         if !known {
             self.count(tally::SESSIONS, 1);
         }
-        self.session.state = SessionState::Open;
+        (self.session.state, self.session.agent) = (SessionState::Open, None);
         let id = self.session.id.clone();
         self.note(SubjectKind::Session, id.as_str(), "session.opened", Map::new());
     }
@@ -356,5 +403,10 @@ impl<'a> Draft<'a> {
         if by != 0 {
             self.tallies.push(Tally { name: name.into(), by });
         }
+    }
+
+    /// What was promised for `due` happens now.
+    fn happened(&mut self, due: Timestamp) {
+        self.count(tally::lateness(self.now.since(due)), 1);
     }
 }

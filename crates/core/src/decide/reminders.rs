@@ -9,6 +9,7 @@ use crate::{
     id::ItemId,
     item::Item,
     message::Message,
+    quiet::Quiet,
     reject::Reject,
     reminder::{Answered, Ask, Reminder, Settled, Status},
     time::Timestamp,
@@ -19,7 +20,7 @@ use std::collections::HashSet;
 impl Draft<'_> {
     pub(super) fn schedule(&mut self, asks: &[Ask], key: Option<&RequestKey>) -> Result<Reply, Reject> {
         if let Some((made, used)) = &self.state.keyed {
-            return repeated(made, used, asks, key);
+            return repeated(made, used, asks, key, |due_at| self.opening(due_at));
         }
         let asked = asks.iter().filter(|ask| matches!(ask, Ask::New { .. })).count() as u32;
         let (live, max) = (self.session.live_reminders, self.limits.live_reminders_max);
@@ -47,7 +48,8 @@ impl Draft<'_> {
         let mut key = key.cloned();
         let mut scheduled = Vec::new();
         for (before, mut after) in ready {
-            scheduled.push(Scheduled { id: after.id.clone(), due_at: after.due_at, task: after.content.task.clone() });
+            let (id, due_at, task) = (after.id.clone(), after.due_at, after.content.task.clone());
+            scheduled.push(Scheduled { id, due_at, opens_at: self.opening(due_at), task });
             match before {
                 Some(before) => self.replaced(before, after),
                 None => {
@@ -60,6 +62,11 @@ impl Draft<'_> {
             }
         }
         Ok(Reply::Scheduled(scheduled))
+    }
+
+    /// When a reminder of that time is told, if quiet hours have it wait.
+    fn opening(&self, due_at: Timestamp) -> Option<Timestamp> {
+        Quiet::opening(self.quiet().as_ref(), due_at.minus(self.limits.due_window), None, self.now)
     }
 
     /// The reminder as it was, if it was, and as it is asked to be.
@@ -117,10 +124,12 @@ impl Draft<'_> {
 
     pub(super) fn fire_reminder(&mut self, reminder: &Reminder, fired: &mut Vec<Fired>) {
         let mut reminder = reminder.clone();
-        let before = reminder.status();
+        let (before, opens_at) = (reminder.status(), reminder.opens_at);
         let steps = self.settle(&mut reminder);
-        if steps.is_empty() {
-            return;
+        match reminder.opens_at.filter(|_| steps.is_empty() && reminder.opens_at != opens_at) {
+            Some(until) => self.waits(SubjectKind::Reminder, &reminder.id, until, Map::new()),
+            None if steps.is_empty() => return,
+            None => {}
         }
         fired.extend(steps.into_iter().map(|due| Fired { id: reminder.id.clone(), due, agent: None }));
         self.write_reminder(before, reminder);
@@ -128,6 +137,7 @@ impl Draft<'_> {
 
     /// Lets time act on a reminder, and its message with it; the deadlines that were acted on.
     fn settle(&mut self, reminder: &mut Reminder) -> Vec<Timestamp> {
+        reminder.hold(self.quiet().as_ref(), self.now, self.limits);
         let message = self.message_of(&reminder.id).cloned();
         let held = message.as_ref().and_then(|message| message.held_until(self.now));
         let steps = reminder.settle(held, self.now, self.limits);
@@ -160,6 +170,7 @@ impl Draft<'_> {
             ("message".to_owned(), json!({ "id": message.id, "kind": message.kind, "text": message.text })),
         ]);
         self.tell(message);
+        self.happened(due);
         self.note(SubjectKind::Reminder, &reminder.id, "reminder.due", data);
     }
 
@@ -235,7 +246,13 @@ impl Draft<'_> {
 }
 
 /// The same request again under its key: what was answered then.
-fn repeated(made: &Item, used: &RequestKey, asks: &[Ask], key: Option<&RequestKey>) -> Result<Reply, Reject> {
+fn repeated(
+    made: &Item,
+    used: &RequestKey,
+    asks: &[Ask],
+    key: Option<&RequestKey>,
+    opening: impl Fn(Timestamp) -> Option<Timestamp>,
+) -> Result<Reply, Reject> {
     let reused = || Reject::RequestKeyReused { key: used.key.clone() };
     let reminder = made.as_reminder().ok_or_else(reused)?;
     if key.is_none_or(|key| key.fingerprint != used.fingerprint) || reminder.answered.len() != asks.len() {
@@ -244,6 +261,7 @@ fn repeated(made: &Item, used: &RequestKey, asks: &[Ask], key: Option<&RequestKe
     let scheduled = reminder.answered.iter().zip(asks).map(|(answered, ask)| Scheduled {
         id: answered.id.clone(),
         due_at: answered.due_at,
+        opens_at: opening(answered.due_at),
         task: ask.task().or(answered.task.as_deref()).unwrap_or_default().to_owned(),
     });
     Ok(Reply::Scheduled(scheduled.collect()))

@@ -8,6 +8,7 @@ use crate::{
     history::SubjectKind,
     id::{AgentId, ItemId},
     item::Item,
+    quiet::Quiet,
     reject::Reject,
     session::SessionState,
     session_timer::{Action, SessionTimer, Settled, Spec, Status},
@@ -17,18 +18,23 @@ use crate::{
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
+/// What an agent's configuration gives a session that begins: its timers, with ids for them, and its quiet hours.
+type Configured<'a> = (&'a [(ItemId, Spec)], Option<&'a Quiet>);
+
 impl Draft<'_> {
     pub(super) fn message(
         &mut self,
         agent: &AgentId,
-        timers: Option<&[(ItemId, Spec)]>,
+        known: Option<Configured<'_>>,
         turn: Option<&Arc<str>>,
         said: &[Utterance],
     ) -> Result<Reply, Reject> {
         let began = self.session.agent.is_none() || self.session.state == SessionState::Closed;
         let timers = if began {
-            let timers = timers.ok_or_else(|| Reject::UnknownAgent { agent: agent.clone() })?;
-            self.begin_session(agent, timers, turn)
+            let (timers, quiet) = known.ok_or_else(|| Reject::UnknownAgent { agent: agent.clone() })?;
+            let made = self.begin_session(agent, timers, turn);
+            self.session.quiet = quiet.cloned().or(self.session.quiet.take());
+            made
         } else {
             if let Some(owner) = self.session.agent.clone().filter(|owner| owner != agent) {
                 return Err(Reject::OtherAgent { agent: owner, asked: agent.clone() });
@@ -47,6 +53,11 @@ impl Draft<'_> {
         timers: &[(ItemId, Spec)],
         turn: Option<&Arc<str>>,
     ) -> Vec<SessionTimer> {
+        if self.state.session.is_some() {
+            // What was said before is another conversation's, and maybe another agent's.
+            let name = format!("began_{}.{}", self.session.id, self.session.version);
+            self.said.push(Utterance::new(name, Role::Beginning, "", self.now));
+        }
         self.open();
         self.session.agent = Some(agent.clone());
         let create = |(id, spec): &(ItemId, Spec)| {
@@ -64,17 +75,30 @@ impl Draft<'_> {
         made
     }
 
+    pub(super) fn renew(&mut self, turn: Option<&Arc<str>>) -> Result<Reply, Reject> {
+        let agent = self.owner()?;
+        let (now, limits) = (self.now, self.limits);
+        let timers = self.change_all(|timer| timer.renew(turn, now, limits));
+        Ok(Reply::Turn { agent, timers, began: false })
+    }
+
+    /// Whose session it is.
+    fn owner(&self) -> Result<AgentId, Reject> {
+        self.session.agent.clone().ok_or_else(|| Reject::UnknownSession(self.session.id.to_string()))
+    }
+
     pub(super) fn response(
         &mut self,
+        agent: Option<&AgentId>,
         turn: Option<&Arc<str>>,
         said: &[Utterance],
         notify: &[(ItemId, Arc<str>)],
     ) -> Result<Reply, Reject> {
-        let agent = self.session.agent.clone();
-        let Some(agent) = agent.filter(|_| self.state.session.is_some()) else {
-            return Err(Reject::UnknownSession(self.session.id.to_string()));
-        };
-        let now = self.now;
+        let (owner, now) = (self.owner()?, self.now);
+        if let Some(asked) = agent.filter(|asked| **asked != owner) {
+            return Err(Reject::OtherAgent { agent: owner, asked: asked.clone() });
+        }
+        let agent = owner;
         let timers = self.change_all(|timer| timer.arm(turn, now));
         self.turn_noted("session.response", &agent, turn, said);
         let spoken = said.iter().rev().find(|said| said.role == Role::Assistant && !said.content.is_empty());
@@ -90,9 +114,11 @@ impl Draft<'_> {
     /// Changes every live timer of the session; all of them, as they are then.
     fn change_all(&mut self, change: impl Fn(&mut SessionTimer) -> bool) -> Vec<SessionTimer> {
         let timers: Vec<SessionTimer> = self.state.items.iter().filter_map(Item::as_session_timer).cloned().collect();
+        let quiet = self.quiet();
         let changed = timers.into_iter().map(|mut timer| {
             let before = timer.status();
             if change(&mut timer) {
+                timer.hold(quiet.as_ref(), self.now);
                 self.write_session_timer(before, timer.clone());
             }
             timer
@@ -116,20 +142,30 @@ impl Draft<'_> {
     pub(super) fn fire_session_timer(&mut self, timer: &SessionTimer, fired: &mut Vec<Fired>) -> bool {
         let mut timer = timer.clone();
         let before = timer.status();
-        let steps = timer.settle(self.now, self.limits);
+        let (quiet, opens_at) = (self.quiet(), timer.opens_at);
+        let steps = timer.settle_within(quiet.as_ref(), self.now, self.limits);
+        if let Some(until) = timer.opens_at.filter(|_| steps.is_empty() && timer.opens_at != opens_at) {
+            self.waits(SubjectKind::SessionTimer, &timer.id, until, Map::new());
+            self.write_session_timer(before, timer);
+            return false;
+        }
         if steps.is_empty() {
             return false;
         }
+        timer.hold(quiet.as_ref(), self.now);
         self.write_session_timer(before, timer.clone());
         for step in steps {
-            let (Settled::TurnOver { at: due } | Settled::Triggered { due } | Settled::Forgotten { at: due }) = step;
-            fired.push(Fired { id: timer.id.clone(), due, agent: Some(timer.agent.clone()) });
+            let (Settled::TurnOver { at: due }
+            | Settled::Triggered { opened: due, .. }
+            | Settled::Forgotten { at: due }) = step;
+            let agent = matches!(step, Settled::Triggered { .. }).then(|| timer.agent.clone());
+            fired.push(Fired { id: timer.id.clone(), due, agent });
             match step {
                 Settled::TurnOver { .. } => {
                     let data = Map::from_iter([("timer_id".to_owned(), json!(timer.spec.timer_id))]);
                     self.note(SubjectKind::SessionTimer, &timer.id, "session_timer.turn_over", data);
                 }
-                Settled::Triggered { due } => return self.triggered(&timer, due),
+                Settled::Triggered { due, opened } => return self.triggered(&timer, due, opened),
                 Settled::Forgotten { .. } => {
                     self.note(SubjectKind::SessionTimer, &timer.id, "session_timer.cancelled", Map::new());
                 }
@@ -139,8 +175,9 @@ impl Draft<'_> {
     }
 
     /// What the timer does, in the commit of its firing.
-    fn triggered(&mut self, timer: &SessionTimer, due: Timestamp) -> bool {
+    fn triggered(&mut self, timer: &SessionTimer, due: Timestamp, opened: Timestamp) -> bool {
         let (agent, spec, count) = (&timer.agent, &timer.spec, timer.trigger_count);
+        self.happened(opened);
         // Derived from the firing, so that the same one can never be told or carried out as two.
         let name = |prefix: &str| format!("{prefix}_{}.{count}", timer.id);
         let mut data = Map::from_iter([
@@ -150,8 +187,11 @@ impl Draft<'_> {
             ("trigger_count".to_owned(), json!(count)),
             ("status".to_owned(), json!(timer.status())),
             ("due".to_owned(), json!(due.as_millis())),
-            ("lateness_ms".to_owned(), json!(self.now.since(due).get())),
+            ("lateness_ms".to_owned(), json!(self.now.since(opened).get())),
         ]);
+        if opened > due {
+            data.insert("opened".to_owned(), json!(opened.as_millis()));
+        }
         let mut call = None;
         let mut told = json!({"timer_id": spec.timer_id, "tool_name": spec.action.tool(), "trigger_count": count});
         let mut event = "session_timer.triggered";

@@ -20,12 +20,14 @@ impl Draft<'_> {
     }
 
     /// The right to tell the timer's end, taken anew for the time it takes to tell; `None`: it was told, or another
-    /// channel is telling it.
+    /// channel is telling it. What was somebody else's to tell and was given back is anybody's, so this task's too.
     fn lease_of(&mut self, timer: &ItemId, task: &Task) -> Option<LeaseId> {
         let end = task.end.as_ref().filter(|end| end.outcome == TaskOutcome::Completed)?;
-        let id = end.lease.clone()?;
-        let told = |message: &&Message| message.source == *timer;
-        let message = self.state.inbox.iter().find(told)?;
+        let id = end.lease.clone().unwrap_or_else(|| task.lease());
+        // A timer that recurs has left others before and since.
+        let told = |message: &&Message| message.source == *timer && message.created_at == end.at;
+        let held = self.state.inbox.iter().find(|message| message.source == *timer && message.is_leased_by(&id));
+        let message = held.or_else(|| self.state.inbox.iter().find(told))?;
         if !message.is_leased_by(&id) && !message.is_free(self.now) {
             return None;
         }

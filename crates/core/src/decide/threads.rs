@@ -7,7 +7,8 @@ use crate::{
     history::SubjectKind,
     id::ItemId,
     item::Item,
-    thread::{Aside, Thread},
+    session::SessionState,
+    thread::{Answered, Aside, Thread},
 };
 use serde_json::{Map, Value, json};
 
@@ -15,10 +16,10 @@ impl Draft<'_> {
     /// The directives of one message; sent again, it changes nothing.
     pub(super) fn direct(&mut self, id: &ItemId, by: &str, directives: &[Directive]) -> Reply {
         let (mut thread, known) = self.thread(id);
-        if thread.directed_by.as_deref() == Some(by) {
+        if thread.was_directed(by, self.now) {
             return Reply::Recorded;
         }
-        thread.direct(by, directives);
+        thread.direct(by, directives, self.now);
         self.open();
         for directive in directives {
             match directive {
@@ -40,6 +41,25 @@ impl Draft<'_> {
         Reply::StopMessage(Some(text))
     }
 
+    pub(super) fn return_stop_message(&mut self, id: &ItemId, text: &str, by: Option<&str>) -> Reply {
+        let (mut thread, known) = self.thread(id);
+        let open = self.session.state == SessionState::Open;
+        if open && known && thread.return_stop_message(text, by) {
+            let left = thread.stop_message.as_ref().map_or(0, |message| message.left);
+            self.note_session("stop_message.returned", json!({"left": left}));
+            self.write_thread(thread, known);
+        }
+        Reply::Recorded
+    }
+
+    pub(super) fn forget_aside(&mut self, id: &ItemId, anchor: &str) -> Reply {
+        let (mut thread, known) = self.thread(id);
+        if thread.forget_aside(anchor) {
+            self.write_thread(thread, known);
+        }
+        Reply::Recorded
+    }
+
     pub(super) fn set_aside(&mut self, id: &ItemId, aside: &Aside) -> Reply {
         let (mut thread, known) = self.thread(id);
         thread.set_aside(aside.clone());
@@ -48,9 +68,9 @@ impl Draft<'_> {
         Reply::Recorded
     }
 
-    pub(super) fn rename_answer(&mut self, id: &ItemId, shown: &str, upstream: &str) -> Reply {
+    pub(super) fn name_answer(&mut self, id: &ItemId, shown: &str, upstream: &str, owed: &[Answered]) -> Reply {
         let (mut thread, known) = self.thread(id);
-        thread.alias = Some((shown.to_owned(), upstream.to_owned()));
+        thread.name(shown, upstream, owed);
         self.open();
         self.write_thread(thread, known);
         Reply::Recorded

@@ -4,44 +4,48 @@ use super::{Draft, Fired, Reply};
 use crate::{
     batch::{ItemWrite, RequestKey, tally},
     command::Sleep,
+    condition::{Sighting, Watch},
     history::{SubjectKind, seconds},
     id::{ItemId, LeaseId, TaskId},
     item::Item,
-    message::{Lease, Message},
+    message::{Ended, Lease, Message, Occurrence},
+    recurrence::Strike,
     reject::Reject,
     time::{Millis, Timestamp},
-    timer::{Continuation, Purpose, Settled, Status, Timer},
+    timer::{Continuation, Met, Purpose, Settled, Status, Timer},
 };
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 
 impl Draft<'_> {
+    /// `made`: the timer as it begins now, and how long the call stands by.
     pub(super) fn create(
         &mut self,
-        id: &ItemId,
-        purpose: &Purpose,
-        total: Millis,
+        made: impl FnOnce(Timestamp) -> Result<(Timer, Option<Millis>), Reject>,
         timeout: Option<Millis>,
         key: Option<&RequestKey>,
         task: Option<&TaskId>,
     ) -> Result<Reply, Reject> {
-        if let Some((made, used)) = &self.state.keyed {
-            return self.repeated(made, used, key, timeout, task);
+        if let Some((before, used)) = &self.state.keyed {
+            return self.repeated(before, used, key, timeout, task);
         }
         if self.session.live_timers >= self.limits.live_timers_max {
             return Err(Reject::TooManyTimers { max: self.limits.live_timers_max });
         }
         self.inbox_has_room()?;
+        let (mut timer, stand_by) = made(self.now)?;
         self.open();
-        let (mut timer, stand_by) = Timer::create(id.clone(), purpose.clone(), total, timeout, self.now);
         if let Some(task) = task {
             timer.begin_task(task.clone(), stand_by, self.now)?;
         }
+        let timer = self.held(timer);
         self.session.live_timers += 1;
         self.count(tally::TIMERS_CREATED, 1);
         self.count(tally::timers(timer.status()), 1);
-        let mut data = Map::from_iter([purpose_field(purpose)]);
-        data.insert("total_duration".into(), seconds(total));
+        let mut data = Map::from_iter([purpose_field(&timer.purpose)]);
+        data.insert("total_duration".into(), seconds(timer.total));
+        data.extend(timer.schedule.as_deref().map(|schedule| ("schedule".to_owned(), json!(schedule.to_string()))));
+        data.extend(until_field(&timer));
         self.note(SubjectKind::Timer, &timer.id, "timer.created", data);
         self.items.push(ItemWrite::Insert { item: Item::Timer(timer.clone()), key: key.cloned() });
         Ok(Reply::Timer { timer, stand_by })
@@ -81,11 +85,12 @@ impl Draft<'_> {
     }
 
     fn continue_timer(&mut self, mut timer: Timer, ask: &Continuation, task: Option<&TaskId>) -> Result<Reply, Reject> {
-        let before = timer.status();
+        let (before, watched) = (timer.status(), timer.until.clone());
         let stand_by = timer.continue_with(ask.clone(), self.now)?;
         if let Some(task) = task {
             timer.begin_task(task.clone(), stand_by, self.now)?;
         }
+        let timer = self.held(timer);
         let mut data = Map::new();
         if ask.total.is_some() {
             data.insert("total_duration".into(), seconds(timer.total));
@@ -96,6 +101,10 @@ impl Draft<'_> {
         }
         if let Some(length) = stand_by {
             data.insert("timeout_duration".into(), seconds(length));
+        }
+        if ask.until.is_some() {
+            watched.iter().for_each(|watch| self.waited(watch, timer.elapsed(self.now)));
+            data.extend(until_field(&timer));
         }
         self.changed(before, timer.clone(), "timer.continued", data);
         Ok(Reply::Timer { timer, stand_by })
@@ -111,6 +120,7 @@ impl Draft<'_> {
         let mut timer = self.timer(id)?;
         let before = timer.status();
         act(&mut timer)?;
+        let timer = self.held(timer);
         let mut data = Map::from_iter([("remaining_time".to_owned(), seconds(timer.remaining(self.now)))]);
         if let Some(note) = note {
             data.insert("stop_reason".into(), json!(note));
@@ -137,21 +147,41 @@ impl Draft<'_> {
         let before = timer.status();
         self.count(tally::STANDBYS, 1);
         self.count(tally::SLEPT_MS, i64::try_from(slept.get()).unwrap_or(i64::MAX));
-        let saved = slept.get() / self.limits.poll_interval.get().max(1);
-        self.count(tally::REQUESTS_SAVED, i64::try_from(saved).unwrap_or(i64::MAX));
+        // Of a condition, the whole wait is counted when it is over.
+        if timer.until.is_none() {
+            self.count(tally::REQUESTS_SAVED, self.looks_within(*slept));
+        }
         timer.returned(*since, self.now);
+        let timer = self.held(timer);
         let data = Map::from_iter([("slept".to_owned(), seconds(*slept))]);
         self.changed(before, timer.clone(), "timer.checked", data);
         Ok(timer)
     }
 
+    /// The messages themselves travel with the reply, as with any other.
+    pub(super) fn hear(&mut self, sleep: &Sleep) -> Result<Reply, Reject> {
+        let (inbox, now) = (&self.state.inbox, self.now);
+        if inbox.iter().any(|message| message.is_free(now)) {
+            return Ok(Reply::Timer { timer: self.returned(sleep)?, stand_by: None });
+        }
+        Ok(Reply::Unheard { free_at: inbox.iter().filter_map(|message| message.held_until(now)).min() })
+    }
+
     pub(super) fn fire_timer(&mut self, timer: &Timer, standing: &HashMap<ItemId, LeaseId>, fired: &mut Vec<Fired>) {
         let mut timer = timer.clone();
         let before = timer.status();
-        let steps = timer.settle(self.now);
+        let (quiet, opens_at) = (self.quiet(), timer.opens_at);
+        let awaited = standing.contains_key(&timer.id);
+        if !awaited {
+            // A call that was lost with its process waits no more.
+            timer.standby = None;
+        }
+        let stood_by = awaited || timer.is_stood_by();
+        let steps = timer.settle_within(Some((quiet.as_ref(), stood_by)), self.now);
         let mut completed = None;
-        for step in &steps {
-            match *step {
+        let mut struck = None;
+        for step in steps.iter().cloned() {
+            match step {
                 Settled::PauseOver { at, remaining, status } => {
                     let data = Map::from_iter([
                         ("due".to_owned(), json!(at.as_millis())),
@@ -161,33 +191,123 @@ impl Draft<'_> {
                     self.note(SubjectKind::Timer, &timer.id, "timer.resumed", data);
                     fired.push(Fired { id: timer.id.clone(), due: at, agent: None });
                 }
-                Settled::TimeUp { due } => {
-                    completed = Some(due);
+                Settled::TimeUp { due, opened } => {
+                    completed = Some(Ended { due, opened });
+                    fired.push(Fired { id: timer.id.clone(), due: opened, agent: None });
+                }
+                Settled::Struck { due, strike } => {
+                    // What was missed while nobody was there says nothing about how late this server is.
+                    let due = strike.told.last().map_or(due, |(_, last)| *last);
                     fired.push(Fired { id: timer.id.clone(), due, agent: None });
+                    struck = Some(strike);
                 }
             }
         }
-        if let Some(due) = completed {
-            self.complete(before, timer, due, standing);
+        if completed.is_some() {
+            self.complete(before, timer, completed, standing);
+        } else if let Some(strike) = struck {
+            self.struck(before, timer, &strike, standing);
         } else if !steps.is_empty() {
+            self.write(before, timer);
+        } else if let Some(until) = timer.opens_at.filter(|_| timer.opens_at != opens_at) {
+            self.waits(SubjectKind::Timer, &timer.id, until, Map::new());
             self.write(before, timer);
         }
     }
 
+    /// Ends those timers whose condition holds, if they still wait for it. Within quiet hours the end is told after them.
+    pub(super) fn meet(&mut self, sightings: &[Sighting], standing: &HashMap<ItemId, LeaseId>) -> Reply {
+        let quiet = self.quiet();
+        let mut met = Vec::new();
+        for Sighting { id, since, seen } in sightings {
+            let Ok(mut timer) = self.timer(id) else { continue };
+            let before = timer.status();
+            match timer.meet(*since, seen.clone(), quiet.as_ref(), standing.contains_key(id), self.now) {
+                Met::No => continue,
+                Met::Ends => self.complete(before, timer, None, standing),
+                Met::Waits(until) => {
+                    self.waits(SubjectKind::Timer, id, until, self.met_fields(&timer));
+                    self.write(before, timer);
+                }
+            }
+            met.push(id.clone());
+        }
+        Reply::Met(met)
+    }
+
+    fn met_fields(&self, timer: &Timer) -> Map<String, Value> {
+        let Some(seen) = timer.met() else { return Map::new() };
+        let elapsed = seconds(timer.elapsed(self.now));
+        Map::from_iter([("met".to_owned(), json!(seen)), ("elapsed_time".to_owned(), elapsed)])
+    }
+
     /// The end of a timer and the message about it, in one. A call standing by, else a task, gets the message leased to
     /// it, so that no other channel tells it too; if its reply is never written the lease is given back or runs out.
-    fn complete(&mut self, before: Status, mut timer: Timer, due: Timestamp, standing: &HashMap<ItemId, LeaseId>) {
-        let lease = standing.get(&timer.id).cloned().or_else(|| timer.lease_to_task());
+    /// `ended`: by its time, not by a condition just met.
+    fn complete(
+        &mut self,
+        before: Status,
+        mut timer: Timer,
+        ended: Option<Ended>,
+        standing: &HashMap<ItemId, LeaseId>,
+    ) {
+        let mut data = self.met_fields(&timer);
+        if let Some(Ended { due, opened }) = ended {
+            data.insert("due".to_owned(), json!(due.as_millis()));
+            data.insert("lateness_ms".to_owned(), json!(self.now.since(opened).get()));
+            if opened > due {
+                data.insert("opened".to_owned(), json!(opened.as_millis()));
+            }
+            self.happened(opened);
+        }
+        let lease = standing.get(&timer.id).cloned().or_else(|| timer.lease_to_task(self.now));
         let lease = lease.map(|id| Lease { id, until: self.now.plus(self.limits.lease) });
-        let message = Message::timer_completed(&timer, self.now, lease);
-        let data = json!({
-            "due": due.as_millis(),
-            "lateness_ms": self.now.since(due).get(),
-            "message": { "id": message.id, "kind": message.kind, "text": message.text },
-        });
+        let message = Message::timer_completed(&timer, ended, self.now, lease);
+        let told = json!({ "id": message.id, "kind": message.kind, "text": message.text });
+        data.insert("message".to_owned(), told);
         self.tell(message);
-        let Value::Object(data) = data else { unreachable!("written as an object above") };
         self.changed(before, timer, "timer.completed", data);
+    }
+
+    /// A recurring timer's times, each with its message. A call standing by, else a task, gets the last one.
+    fn struck(&mut self, before: Status, mut timer: Timer, strike: &Strike, standing: &HashMap<ItemId, LeaseId>) {
+        if strike.missed > 0 {
+            let data = Map::from_iter([("missed".to_owned(), json!(strike.missed))]);
+            self.note(SubjectKind::Timer, &timer.id, "timer.missed", data);
+            self.count(tally::TIMERS_MISSED, i64::try_from(strike.missed).unwrap_or(i64::MAX));
+        }
+        let mut lease = None;
+        if !strike.told.is_empty() {
+            let id = standing.get(&timer.id).cloned().or_else(|| timer.lease_to_task(self.now));
+            lease = id.map(|id| Lease { id, until: self.now.plus(self.limits.lease) });
+        }
+        for (place, (number, due)) in strike.told.iter().enumerate() {
+            let last = place + 1 == strike.told.len();
+            let next = strike.told.get(place + 1).map(|(_, due)| *due).or(strike.next);
+            let occurrence = Occurrence { number: *number, due: *due, next };
+            self.fired_once(&timer, &occurrence, lease.take_if(|_| last));
+        }
+        self.write(before, timer);
+    }
+
+    fn fired_once(&mut self, timer: &Timer, occurrence: &Occurrence, lease: Option<Lease>) {
+        let message = Message::timer_fired(timer, occurrence, self.now, lease);
+        let (due, event) = (occurrence.due, if occurrence.next.is_none() { "timer.completed" } else { "timer.fired" });
+        let mut data = Map::from_iter([
+            ("due".to_owned(), json!(due.as_millis())),
+            ("lateness_ms".to_owned(), json!(self.now.since(due).get())),
+            ("fire".to_owned(), json!(occurrence.number)),
+            ("status".to_owned(), json!(timer.status())),
+        ]);
+        // An inbox nobody looks into does not grow for ever; the history shows what was not told.
+        if self.inbox_has_room().is_ok() {
+            let told = json!({ "id": message.id, "kind": message.kind, "text": message.text });
+            data.insert("message".to_owned(), told);
+            self.tell(message);
+        }
+        self.count(tally::TIMERS_FIRED, 1);
+        self.happened(due);
+        self.note(SubjectKind::Timer, &timer.id, event, data);
     }
 
     pub(super) fn timer(&self, id: &ItemId) -> Result<Timer, Reject> {
@@ -202,6 +322,7 @@ impl Draft<'_> {
     }
 
     fn write(&mut self, before: Status, timer: Timer) {
+        let timer = self.held(timer);
         let after = timer.status();
         if before != after {
             self.count(tally::timers(before), -1);
@@ -209,9 +330,28 @@ impl Draft<'_> {
         }
         if before.is_live() && !after.is_live() {
             self.session.live_timers = self.session.live_timers.saturating_sub(1);
+            timer.until.iter().for_each(|watch| self.waited(watch, timer.elapsed(self.now)));
         }
         self.items.push(ItemWrite::Update(Item::Timer(timer)));
     }
+
+    /// A condition is no longer waited for, when so much of its timer's time had passed.
+    fn waited(&mut self, watch: &Watch, elapsed: Millis) {
+        self.count(if watch.seen.is_some() { tally::CONDITIONS_MET } else { tally::CONDITIONS_UNMET }, 1);
+        let waited = watch.waited(elapsed);
+        self.count(tally::WAITED_MS, i64::try_from(waited.get()).unwrap_or(i64::MAX));
+        self.count(tally::REQUESTS_SAVED, self.looks_within(waited));
+    }
+
+    /// How often an agent would have looked for itself.
+    fn looks_within(&self, length: Millis) -> i64 {
+        i64::try_from(length.get() / self.limits.poll_interval.get().max(1)).unwrap_or(i64::MAX)
+    }
+}
+
+fn until_field(timer: &Timer) -> Option<(String, Value)> {
+    let watch = timer.until.as_ref()?;
+    Some(("until".into(), watch.wanted.condition.to_value()))
 }
 
 fn purpose_field(purpose: &Purpose) -> (String, Value) {

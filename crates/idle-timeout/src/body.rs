@@ -4,6 +4,7 @@ use crate::{Idle, Watch};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use std::{
+    error::Error,
     fmt,
     pin::Pin,
     task::{Context, Poll, ready},
@@ -63,7 +64,35 @@ impl<E: fmt::Display> fmt::Display for BodyError<E> {
     }
 }
 
-impl<E: std::error::Error> std::error::Error for BodyError<E> {}
+impl<E: Error> Error for BodyError<E> {
+    /// It says what the source's error says, so it came of what that came of.
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            BodyError::Idle(_) => None,
+            BodyError::Source(error) => error.source(),
+        }
+    }
+}
+
+impl<E: Into<Box<dyn Error + Send + Sync>>> BodyError<E> {
+    /// The error itself, [`Idle`] or the source's: for bodies whose errors are boxed already, which are no errors by type.
+    ///
+    /// ```
+    /// use http_body_util::BodyExt;
+    /// use idle_timeout::{BodyError, IdleBody};
+    /// use std::{error::Error, time::Duration};
+    ///
+    /// # fn example(boxed: http_body_util::combinators::BoxBody<bytes::Bytes, Box<dyn Error + Send + Sync>>) {
+    /// let body = IdleBody::new(boxed, Duration::from_secs(30)).map_err(BodyError::into_boxed);
+    /// # }
+    /// ```
+    pub fn into_boxed(self) -> Box<dyn Error + Send + Sync> {
+        match self {
+            BodyError::Idle(idle) => idle.into(),
+            BodyError::Source(error) => error.into(),
+        }
+    }
+}
 
 impl<B: Body> Body for IdleBody<B> {
     type Data = B::Data;

@@ -32,7 +32,8 @@
 //!
 //! - **Data first, then the clock.** A reader that paused for longer than the limit finds its data, not a timeout; and a
 //!   limit that ran out while nobody was looking gets a moment's grace for data that is on its way.
-//! - **Never early**, and late by no more than the timer's tick when somebody waits.
+//! - **Never early**, and on time, to the timer's tick, for who waits; for who was busy elsewhere at that time, by at most a quarter
+//!   of a second later: that is the grace.
 //! - **Almost free.** An item that is ready costs one store; the clock is read only when the source has nothing, and the
 //!   one timer is armed again only when it wakes.
 //! - **Nothing leaks.** There is no task; dropping the thing drops its timer.

@@ -5,7 +5,7 @@ use futures_util::{FutureExt, Stream, StreamExt, stream};
 use http_body_util::{BodyExt, StreamBody};
 use idle_timeout::{BodyError, Idle, IdleBody, IdleStream};
 use proptest::prelude::*;
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, error::Error, time::Duration};
 use tokio::{
     sync::mpsc,
     time::{Instant, advance, sleep},
@@ -82,6 +82,33 @@ async fn a_body_passes_frames_errors_and_silence() {
     let error = body.frame().await.expect("an error").expect_err("silence");
     assert_eq!(error, BodyError::Idle(Idle { limit: 2 * S }));
     assert!(body.frame().await.is_none());
+}
+
+#[derive(Debug)]
+struct Outer(Idle);
+
+impl std::fmt::Display for Outer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("outer")
+    }
+}
+
+impl Error for Outer {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+#[test]
+fn errors_say_what_they_came_of() {
+    let inner = Idle { limit: S };
+    let error = BodyError::Source(Outer(inner));
+    assert_eq!(error.to_string(), "outer");
+    assert!(error.source().is_some_and(|source| source.downcast_ref() == Some(&inner)));
+    let boxed: BodyError<Box<dyn Error + Send + Sync>> = BodyError::Source("boxed".into());
+    assert_eq!(boxed.into_boxed().to_string(), "boxed");
+    let idle = BodyError::<Outer>::Idle(inner).into_boxed();
+    assert_eq!(idle.downcast_ref(), Some(&inner));
 }
 
 proptest! {

@@ -1,4 +1,4 @@
-//! How `tests/golden/v1.db` was made: `cargo run -p reveille-store --example make_golden -- OUT.db`. Ids and times are
+//! How the newest of `tests/golden` was made: `cargo run -p reveille-store --example make_golden -- OUT.db`. Ids and times are
 //! fixed, so it makes the same content again as long as the format and the rules are the same.
 //!
 //! A released golden file is never made anew: it stands for the databases people have. A new format gets a new file.
@@ -13,9 +13,12 @@ use drive::{
     mission, pause, put_off, remind, response, resume, says, spec, stop, wait,
 };
 use reveille_core::{
-    AgentId, Call, Command, Directive, LeaseId, Millis, Purpose, RequestKey, SessionId, Sleep, TaskId, Thread,
-    Timestamp,
+    AgentId, Call, CatchUp, Command, Condition, Directive, LeaseId, Limits, Millis, Purpose, Recurrence, RequestKey,
+    SessionId, Sleep, TaskId, Thread, Timestamp, When, Zone,
+    at::At,
     call::End,
+    condition::{Expect, Sighting, Wanted},
+    recurrence::Rule,
     reminder::{Ask, Content, Due},
     thread::{Answered, Aside},
     timer::Continuation,
@@ -40,6 +43,7 @@ async fn main() {
     closed(&store).await;
     reminders(&store).await;
     sessions(&store).await;
+    calendar(&store).await;
     store.close().await;
     let neighbour = SqliteStore::open(&path, Some("srv_neighbour"), "").unwrap();
     run(&neighbour, "demo", wait("timer_running", "another server's", 60), 0).await;
@@ -63,6 +67,7 @@ async fn demo(store: &dyn Store) {
         purpose: waiting("等待构建完成 🙂"),
         total: Millis::from_secs(3600),
         timeout: Some(Millis::from_secs(500)),
+        until: None,
         key: None,
         task: Some(TaskId::new("0123456789abcdefghjkmnpqrs")),
     };
@@ -90,8 +95,13 @@ async fn demo(store: &dyn Store) {
     run(store, "demo", paused, 20).await;
     run(store, "demo", resume("timer_resumed"), 25).await;
     run(store, "demo", Command::Stop { id: iid("timer_stopped"), note: Some("done by hand".into()) }, 30).await;
-    let ask =
-        Continuation { total: Some(Millis::new(2500)), timeout: None, reason: Some("再等等".into()), mission: None };
+    let ask = Continuation {
+        total: Some(Millis::new(2500)),
+        timeout: None,
+        reason: Some("再等等".into()),
+        mission: None,
+        until: None,
+    };
     run(store, "demo", Command::Continue { id: iid("timer_extended"), ask, task: None }, 40).await;
     run(store, "demo", cancel("timer_extended"), 41).await;
     let since = Timestamp::from_millis(START_MS + 4500);
@@ -114,6 +124,7 @@ async fn demo(store: &dyn Store) {
         purpose: Purpose::Waiting("stood by for as a task".into()),
         total: Millis::from_secs(total),
         timeout,
+        until: None,
         key: None,
         task,
     };
@@ -122,6 +133,23 @@ async fn demo(store: &dyn Store) {
     run(store, "tasks", create("timer_gone_over", 20_000, short, task("secret_over")), 301).await;
     run(store, "tasks", fire(&["timer_gone_told"]), 306).await;
     run(store, "tasks", cancel("timer_gone_over"), 307).await;
+    let until = |id: &str| Command::Create {
+        id: iid(id),
+        purpose: Purpose::Waiting("等日志 📜".into()),
+        total: Millis::from_secs(20_000),
+        timeout: None,
+        until: Some(Wanted {
+            condition: Condition::File { path: "/srv/构建.log".into(), expect: Expect::Changed { from: None } },
+            node: Some("host/0123".into()),
+        }),
+        key: None,
+        task: None,
+    };
+    run(store, "conditions", until("timer_awaiting"), 307).await;
+    run(store, "conditions", until("timer_met"), 307).await;
+    let since = Timestamp::from_millis(START_MS + 307_000);
+    let sighting = Sighting { id: iid("timer_met"), since, seen: "/srv/构建.log has changed".into() };
+    run(store, "conditions", Command::Meet { sightings: vec![sighting], standing: HashMap::new() }, 308).await;
 }
 
 /// What the gateway keeps of a conversation.
@@ -139,9 +167,10 @@ async fn threaded(store: &dyn Store) {
         failed: false,
     };
     let aside = Aside { anchor: "call_client".into(), answered: vec![answered] };
-    run(store, "gateway", Command::SetAside { thread: thread.clone(), aside }, 309).await;
+    run(store, "gateway", Command::SetAside { thread, aside }, 309).await;
     let (shown, upstream) = ("resp_1".into(), "resp_2".into());
-    run(store, "gateway", Command::RenameAnswer { thread, shown, upstream }, 309).await;
+    let answer = Thread::id_of_answer("resp_1");
+    run(store, "gateway", Command::NameAnswer { answer, shown, upstream, owed: vec![] }, 309).await;
 }
 
 /// A session that has nothing but a name worth keeping.
@@ -218,6 +247,31 @@ async fn sessions(store: &dyn Store) {
     run(store, "over", response("bye", at(2051)), 2051).await;
     run(store, "over", fire(&["st_close"]), 2111).await;
     run(store, "suspended", message(vec![spec("st_suspended", 60, 1, says("?"))], "?", at(2120)), 2120).await;
+}
+
+/// Timers that follow the calendar, in a session with quiet hours of its own; one has fired.
+async fn calendar(store: &dyn Store) {
+    let zone = || Some(Zone::named("zone", "Asia/Shanghai").expect("a zone"));
+    let plan = |id: &str, when: When| Command::Plan {
+        id: iid(id),
+        purpose: Purpose::Mission(format!("早报 {id}")),
+        when: Box::new(when),
+        timeout: None,
+        key: None,
+        task: None,
+    };
+    let every = |rule: serde_json::Value, max_fires| {
+        let rule = Rule::parse(&rule, zone(), &Limits::default()).expect("a rule");
+        When::Every { first: None, recurrence: Recurrence::new(rule, CatchUp::All, max_fires) }
+    };
+    let quiet = serde_json::json!([{"zone": "Asia/Shanghai", "days": ["sat"], "from": "22:00", "to": "07:30"}]);
+    let quiet = serde_json::from_value(quiet).expect("quiet hours");
+    run(store, "calendar", Command::SetQuiet { quiet: Some(quiet) }, 2200).await;
+    run(store, "calendar", plan("timer_cron", every("0 23 * * sat".into(), Some(3))), 2201).await;
+    run(store, "calendar", plan("timer_interval", every("10m".into(), None)), 2202).await;
+    run(store, "calendar", plan("timer_at", When::At(At::parse("2026-01-04T09:00", zone()).expect("a time"))), 2203)
+        .await;
+    run(store, "calendar", fire(&["timer_interval"]), 2802).await;
 }
 
 /// One file without a log, as small as it goes, and in write-ahead mode as all of ours.

@@ -15,6 +15,12 @@ pub enum StoreError {
         "{path} was written by a newer Reveille (format {found}, this one knows up to {known}); install the newer version again"
     )]
     Newer { path: PathBuf, found: i64, known: i64 },
+    #[error(
+        "{path} was written by a Reveille from between two releases: it says format {found}, but its tables are not those \
+         of that format ({difference}). Nothing was changed. Go on with the program that wrote it, or move the file \
+         away and begin anew"
+    )]
+    Unreleased { path: PathBuf, found: i64, difference: String },
     #[error("the database is damaged: {0}. Nothing was changed; restore a backup or look at it with `sqlite3`")]
     Damaged(String),
     #[error("the disk is full; nothing was changed. Free some space and try again")]
@@ -32,6 +38,12 @@ pub enum StoreError {
         "the database was written by a newer Reveille (format {found}, this one knows up to {known}); install the newer version again"
     )]
     NewerSchema { found: i64, known: i64 },
+    #[error(
+        "the database was written by a Reveille from between two releases: it says format {found}, but its tables are not \
+         those of that format ({difference}). Nothing was changed. Go on with the program that wrote it, or drop its \
+         schema (`DROP SCHEMA reveille CASCADE`) and begin anew"
+    )]
+    UnreleasedSchema { found: i64, difference: String },
     #[error("the store is closed")]
     Closed,
 }
@@ -60,6 +72,7 @@ impl StoreError {
             StoreError::InUse { .. } => "storage_in_use",
             StoreError::NotOurs { .. } => "storage_not_ours",
             StoreError::Newer { .. } => "storage_newer",
+            StoreError::Unreleased { .. } | StoreError::UnreleasedSchema { .. } => "storage_unreleased",
             StoreError::Damaged(_) => "storage_damaged",
             StoreError::Full => "storage_full",
             StoreError::Unwritable(_) => "storage_unwritable",

@@ -9,11 +9,13 @@ mod feed;
 pub mod memory;
 pub mod postgres;
 pub mod query;
+mod rank;
+mod shape;
 pub mod sqlite;
 
 pub use error::{CommitError, StoreError};
 pub use feed::{Feed, Group, News};
-pub use memory::MemoryStore;
+pub use memory::{MemoryServer, MemoryStore};
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use query::{Committed, Found, HistoryFilter, HourTally, ItemFilter, Order, Recorded, SessionFilter, StoredAgent};
 pub use sqlite::SqliteStore;
@@ -35,6 +37,10 @@ pub trait Store: Send + Sync + 'static {
 
     /// Writes all of the batch, durably, or nothing. Answered only once it would survive a power cut.
     async fn commit(&self, batch: Batch) -> Result<Arc<Committed>, CommitError>;
+
+    /// A small write of nothing that anybody reads, durably and by the way of all others: whether changes are taken again
+    /// after one was refused.
+    async fn try_write(&self) -> Result<(), StoreError>;
 
     /// The part of one session that a command needs, as of one instant.
     async fn load(&self, session: &SessionId, needs: Needs) -> Result<State, StoreError>;
@@ -86,12 +92,22 @@ pub trait Store: Send + Sync + 'static {
         true
     }
 
+    /// No other node of this server lives, as far as is known.
+    fn is_alone(&self) -> bool {
+        true
+    }
+
     /// A client begins or ceases to hold the session at this node. Other nodes know of it within moments.
     fn holds(&self, _session: &SessionId, _held: bool) {}
 
     /// A client holds the session at another node.
     async fn is_held_elsewhere(&self, _session: &SessionId) -> Result<bool, StoreError> {
         Ok(false)
+    }
+
+    /// What it is kept in cannot be reached, as far as is known: whoever has better things to do need not ask and wait.
+    fn is_away(&self) -> bool {
+        false
     }
 
     /// Finishes what was begun and lets go of the files.

@@ -1,8 +1,9 @@
-//! The reference: the same contract on plain maps, short enough to be seen to be right. Durable it is not.
+//! The reference: the same contract on plain maps, short enough to be seen to be right. Durable it is not. Several nodes
+//! can share one, as they share a PostgreSQL database; each commit is told to all of them before it is answered.
 
 use crate::{
     CommitError, Committed, Feed, Found, HOURS_KEPT, HistoryFilter, HourTally, ItemFilter, Order, RECENT_ENDED_MAX,
-    Recorded, SessionFilter, Store, StoreError, StoredAgent, feed::Listeners, query::hour_of,
+    Recorded, SessionFilter, Store, StoreError, StoredAgent, feed::Listeners, query::hour_of, rank,
 };
 use async_trait::async_trait;
 use reveille_core::{
@@ -17,10 +18,32 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+/// What the nodes of one server share.
+#[derive(Clone)]
+pub struct MemoryServer(Arc<Shared>);
+
+/// One node's view. It belongs to its server until it is dropped.
 pub struct MemoryStore {
+    shared: Arc<Shared>,
+    node: i64,
+}
+
+struct Shared {
     server_id: String,
-    listeners: Listeners,
     inner: Mutex<Inner>,
+    nodes: Mutex<Nodes>,
+}
+
+#[derive(Default)]
+struct Nodes {
+    last: i64,
+    living: BTreeMap<i64, Node>,
+}
+
+#[derive(Default)]
+struct Node {
+    listeners: Listeners,
+    held: BTreeMap<SessionId, u32>,
 }
 
 #[derive(Default)]
@@ -43,13 +66,43 @@ struct StoredItem {
     key: Option<RequestKey>,
 }
 
-impl MemoryStore {
+impl MemoryServer {
     pub fn new(server_id: &str) -> Self {
-        Self { server_id: server_id.to_owned(), listeners: Listeners::default(), inner: Mutex::default() }
+        let (inner, nodes) = (Mutex::default(), Mutex::default());
+        Self(Arc::new(Shared { server_id: server_id.to_owned(), inner, nodes }))
+    }
+
+    /// One more node.
+    pub fn join(&self) -> MemoryStore {
+        let mut nodes = self.0.nodes();
+        nodes.last += 1;
+        let node = nodes.last;
+        nodes.living.insert(node, Node::default());
+        drop(nodes);
+        MemoryStore { shared: self.0.clone(), node }
+    }
+}
+
+impl MemoryStore {
+    /// The only node of a server.
+    pub fn new(server_id: &str) -> Self {
+        MemoryServer::new(server_id).join()
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for MemoryStore {
+    fn drop(&mut self) {
+        self.shared.nodes().living.remove(&self.node);
+    }
+}
+
+impl Shared {
+    fn nodes(&self) -> MutexGuard<'_, Nodes> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -217,6 +270,14 @@ impl Inner {
             + take(&mut self.conversation, limit, |_, (owner, said)| said.at < before && idle.contains(owner));
         let (items, messages, history) = (&self.items, &self.messages, &self.history);
         let conversation = &self.conversation;
+        for session in self.sessions.values_mut().filter(|session| closed.contains(&session.id)) {
+            let untold = |(owner, message): &&(SessionId, Message)| *owner == session.id && message.delivered.is_none();
+            let left = messages.values().filter(untold).count() as u32;
+            // A closed session has fewer to tell afterwards, which whoever remembers it has to notice.
+            if left < session.pending_messages {
+                (session.pending_messages, session.version) = (left, session.version + 1);
+            }
+        }
         removed
             + take(&mut self.sessions, limit, |_, session| {
                 session.active_at < before
@@ -239,16 +300,26 @@ fn take<T>(map: &mut BTreeMap<i64, T>, limit: usize, is_old: impl Fn(i64, &T) ->
 #[async_trait]
 impl Store for MemoryStore {
     fn server_id(&self) -> &str {
-        &self.server_id
+        &self.shared.server_id
     }
 
     async fn commit(&self, batch: Batch) -> Result<Arc<Committed>, CommitError> {
         let mut inner = self.inner();
         let first_seq = inner.apply(&batch)?;
         let committed = Arc::new(Committed { batch, first_seq, here: true });
-        // Told under the lock: the feed has the order of the commits.
-        self.listeners.tell(vec![committed.clone()]);
+        // Told under the lock: every feed has the order of the commits.
+        for (node, Node { listeners, .. }) in &self.shared.nodes().living {
+            let told = match *node == self.node {
+                true => committed.clone(),
+                false => Arc::new(Committed { here: false, ..committed.as_ref().clone() }),
+            };
+            listeners.tell(vec![told]);
+        }
         Ok(committed)
+    }
+
+    async fn try_write(&self) -> Result<(), StoreError> {
+        Ok(())
     }
 
     async fn load(&self, session: &SessionId, needs: Needs) -> Result<State, StoreError> {
@@ -298,6 +369,7 @@ impl Store for MemoryStore {
             .filter(|(seq, stored)| {
                 filter.id.as_ref().is_none_or(|id| stored.item.id().as_str() == id)
                     && filter.kind.is_none_or(|kind| stored.item.kind() == kind)
+                    && (!filter.awaiting || stored.item.awaits())
                     && filter.session.as_ref().is_none_or(|session| stored.session == *session)
                     && (filter.statuses.is_empty()
                         || filter.statuses.iter().any(|wanted| wanted == stored.item.status()))
@@ -391,8 +463,57 @@ impl Store for MemoryStore {
     }
 
     fn feed(&self) -> Feed {
-        self.listeners.add()
+        match self.shared.nodes().living.get(&self.node) {
+            Some(node) => node.listeners.add(),
+            None => Listeners::default().add(),
+        }
     }
 
-    async fn close(&self) {}
+    fn acts_first(&self, id: &ItemId) -> bool {
+        rank::first(self.shared.nodes().living.keys().copied(), id).is_none_or(|first| first == self.node)
+    }
+
+    fn is_alone(&self) -> bool {
+        self.shared.nodes().living.len() <= 1
+    }
+
+    fn holds(&self, session: &SessionId, held: bool) {
+        let mut nodes = self.shared.nodes();
+        let Some(Node { held: all, .. }) = nodes.living.get_mut(&self.node) else { return };
+        let count = all.entry(session.clone()).or_default();
+        *count = if held { *count + 1 } else { count.saturating_sub(1) };
+        if *count == 0 {
+            all.remove(session);
+        }
+    }
+
+    async fn is_held_elsewhere(&self, session: &SessionId) -> Result<bool, StoreError> {
+        let nodes = self.shared.nodes();
+        Ok(nodes.living.iter().any(|(node, other)| *node != self.node && other.held.contains_key(session)))
+    }
+
+    /// The node leaves its server; what it still commits, others hear of all the same.
+    async fn close(&self) {
+        self.shared.nodes().living.remove(&self.node);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn nodes_share_the_work_and_know_of_each_other() {
+        let server = MemoryServer::new("srv");
+        let (one, two) = (server.join(), server.join());
+        let ids: Vec<ItemId> = (0..200).map(|number| ItemId::new(format!("timer_{number}"))).collect();
+        assert!(ids.iter().all(|id| one.acts_first(id) != two.acts_first(id)));
+        let session = SessionId::new("会话");
+        one.holds(&session, true);
+        assert!(two.is_held_elsewhere(&session).await.is_ok_and(|held| held));
+        assert!(one.is_held_elsewhere(&session).await.is_ok_and(|held| !held), "it is held here");
+        drop(one);
+        assert!(ids.iter().all(|id| two.acts_first(id)), "alone");
+        assert!(two.is_held_elsewhere(&session).await.is_ok_and(|held| !held));
+    }
 }

@@ -25,6 +25,8 @@ pub struct ItemFilter {
     pub id: Option<String>,
     pub kind: Option<Kind>,
     pub session: Option<SessionId>,
+    /// Only what waits for a condition ([`Item::awaits`]); all there are, found without looking at others.
+    pub awaiting: bool,
     /// Empty: any.
     pub statuses: Vec<String>,
     pub order: Order,

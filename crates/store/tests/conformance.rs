@@ -87,6 +87,7 @@ macro_rules! backend {
                 lists::items_are_filtered
                 lists::items_come_newest_first_page_by_page
                 lists::items_come_soonest_first_if_wanted
+                lists::what_waits_for_a_condition_is_found
                 lists::sessions_come_newest_first_page_by_page
                 lists::sessions_that_wait_to_be_told_are_found
                 lists::history_is_filtered
@@ -99,6 +100,7 @@ macro_rules! backend {
                 purge::ended_items_go_when_they_are_older
                 purge::undelivered_messages_of_open_sessions_stay
                 purge::undelivered_messages_of_closed_sessions_go
+                purge::a_session_counts_no_messages_that_are_gone
                 purge::delivered_messages_go
                 purge::the_newest_history_entry_stays_and_numbers_go_on
                 purge::empty_old_sessions_go_and_their_names_can_be_used_again

@@ -5,7 +5,7 @@
 
 mod drive;
 
-use drive::{ALL, START_MS, every_item, iid, picture, purge_all, scratch, sid};
+use drive::{ALL, START_MS, every_item, iid, picture, purge_all, scratch, sid, until};
 use proptest::{prelude::*, sample::Index};
 use reveille_core::{
     Batch, Call, Command, ItemId, Kind, LeaseId, Limits, Millis, Needs, Purpose, Reject, RequestKey, Sleep, Timestamp,
@@ -305,6 +305,7 @@ impl Pair {
                 purpose: if mission { Purpose::Mission(text) } else { Purpose::Waiting(text) },
                 total: Millis::from_secs(secs),
                 timeout: None,
+                until: secs.is_multiple_of(2).then(|| until("db:5432")),
                 key: key.map(|(key, print)| RequestKey { key: key_name(key), fingerprint: print.to_string() }),
                 task: None,
             },
@@ -312,7 +313,7 @@ impl Pair {
                 let (total, timeout) = (total_ms.map(Millis::new), timeout.map(Millis::from_secs));
                 Command::Continue {
                     id: self.id(slot),
-                    ask: Continuation { total, timeout, reason, mission: None },
+                    ask: Continuation { total, timeout, reason, mission: None, until: None },
                     task: None,
                 }
             }
@@ -355,7 +356,7 @@ impl Pair {
                     0 => End::Done { result: "好".into() },
                     1 => End::Failed { error: "不".into(), retry_after: None },
                     2 => End::Refused { error: "never".into() },
-                    _ => End::Postponed,
+                    _ => End::Postponed { after: None },
                 };
                 let (id, attempt) = call.map_or((iid("call_none"), 1), |call| (call.id.clone(), call.attempts));
                 drive::call_ended(id.as_str(), attempt, end)
@@ -374,7 +375,7 @@ impl Pair {
                 Command::CommitLease { lease: lease_id(lease), channel: format!("通道{session}") }
             }
             Wish::ReleaseLease { lease } => Command::ReleaseLease { lease: lease_id(lease) },
-            Wish::Close => Command::Close { note: None },
+            Wish::Close => Command::Close { note: None, notify: Vec::new() },
         };
         self.leases = (self.leases + 1) % 3;
         let ride = ride.then(|| Ride {
@@ -478,6 +479,7 @@ impl Pair {
                     statuses: statuses.iter().map(|index| (*index.get(&STATUSES)).to_owned()).collect(),
                     order: if *soonest { Order::Soonest } else { Order::Newest },
                     after: cursor(numbers, after).filter(|_| !soonest),
+                    awaiting: slot.is_none() && limit.is_multiple_of(2),
                     limit: *limit,
                 };
                 let found = store.items(filter).await.unwrap();

@@ -16,6 +16,28 @@ use std::{fs, path::Path};
 /// What time it was when the files were begun; "+10" below is ten seconds later.
 const START_MS: i64 = 1_767_323_045_000;
 
+/// A format that people have files of.
+#[derive(Clone, Copy)]
+struct Format {
+    file: &'static str,
+    /// All that is in it.
+    shows: &'static str,
+    /// Its timer that waits for a condition, from the format on that has them.
+    awaiting: Option<&'static str>,
+    /// The deadlines that the first format had not.
+    added: &'static [(i64, &'static str)],
+}
+
+const FORMATS: [Format; 2] = [
+    Format { file: "v1.db", shows: include_str!("golden/v1.txt"), awaiting: None, added: &[] },
+    Format {
+        file: "v2.db",
+        shows: include_str!("golden/v2.txt"),
+        awaiting: Some("timer_awaiting"),
+        added: &[(20_307, "timer_awaiting"), (3402, "timer_interval"), (165_355, "timer_at"), (159_955, "timer_cron")],
+    },
+];
+
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_millis(START_MS + seconds * 1000)
 }
@@ -31,43 +53,55 @@ fn opened(name: &str, directory: &Path, server: Option<&str>) -> SqliteStore {
 }
 
 #[test]
-fn the_first_format_is_really_in_its_file() {
-    let bytes = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1.db")).unwrap();
-    assert_eq!(&bytes[..16], b"SQLite format 3\0");
-    assert_eq!(bytes[60..64], 1u32.to_be_bytes(), "the format (user_version)");
-    assert_eq!(&bytes[68..72], b"RVLE", "the mark (application_id)");
-    assert_eq!(bytes[18..20], [2, 2], "in write-ahead mode");
-    assert!(bytes.len() < 150_000);
-}
-
-#[tokio::test]
-async fn everything_of_the_first_format_is_still_there() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = opened("v1.db", directory.path(), None);
-    assert_eq!(store.server_id(), "srv_golden");
-    let (shown, expected) = (described(&store).await, include_str!("golden/v1.txt"));
-    if shown != expected {
-        let seen = Path::new(env!("CARGO_TARGET_TMPDIR")).join("v1.txt");
-        fs::write(&seen, &shown).unwrap();
-        let differing = shown.lines().zip(expected.lines()).find(|(shown, expected)| shown != expected);
-        panic!("not what tests/golden/v1.txt says: {differing:#?}\nall that was seen is in {}", seen.display());
+fn each_format_is_really_in_its_file() {
+    for (number, Format { file, .. }) in (1u32..).zip(FORMATS) {
+        let bytes = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(file)).unwrap();
+        assert_eq!(&bytes[..16], b"SQLite format 3\0");
+        assert_eq!(bytes[60..64], number.to_be_bytes(), "the format (user_version)");
+        assert_eq!(&bytes[68..72], b"RVLE", "the mark (application_id)");
+        assert_eq!(bytes[18..20], [2, 2], "in write-ahead mode");
+        assert!(bytes.len() < 150_000);
     }
 }
 
 #[tokio::test]
-async fn another_server_in_the_first_formats_file_is_still_apart() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = opened("v1.db", directory.path(), Some("srv_neighbour"));
-    assert_eq!(loaded(&store, "demo", Select::Recent).await, ["timer_running"]);
-    assert_eq!(store.deadlines(ALL).await.unwrap(), [(at(60), iid("timer_running"))]);
-    assert_eq!(store.tallies().await.unwrap()["timers.created"], 1);
-    store.close().await;
+async fn everything_of_every_format_is_still_there() {
+    for Format { file, shows, .. } in FORMATS {
+        let directory = tempfile::tempdir().unwrap();
+        let store = opened(file, directory.path(), None);
+        assert_eq!(store.server_id(), "srv_golden");
+        let shown = described(&store).await;
+        if shown != shows {
+            let seen = Path::new(env!("CARGO_TARGET_TMPDIR")).join(file).with_extension("txt");
+            fs::write(&seen, &shown).unwrap();
+            let differing = shown.lines().zip(shows.lines()).find(|(shown, expected)| shown != expected);
+            panic!("not what was in {file}: {differing:#?}\nall that was seen is in {}", seen.display());
+        }
+    }
 }
 
 #[tokio::test]
-async fn the_keys_and_deadlines_of_the_first_format_still_count() {
+async fn another_server_in_a_file_is_still_apart() {
+    for Format { file, .. } in FORMATS {
+        let directory = tempfile::tempdir().unwrap();
+        let store = opened(file, directory.path(), Some("srv_neighbour"));
+        assert_eq!(loaded(&store, "demo", Select::Recent).await, ["timer_running"]);
+        assert_eq!(store.deadlines(ALL).await.unwrap(), [(at(60), iid("timer_running"))]);
+        assert_eq!(store.tallies().await.unwrap()["timers.created"], 1);
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn the_keys_and_deadlines_of_every_format_still_count() {
+    for format in FORMATS {
+        keys_and_deadlines(format).await;
+    }
+}
+
+async fn keys_and_deadlines(format: Format) {
     let directory = tempfile::tempdir().unwrap();
-    let store = opened("v1.db", directory.path(), None);
+    let store = opened(format.file, directory.path(), None);
     let needs = Needs { key: Some("create-1".into()), ..Needs::default() };
     let (item, key) = store.load(&sid("demo"), needs).await.unwrap().keyed.unwrap();
     assert_eq!(item.id().as_str(), "timer_mission");
@@ -82,7 +116,7 @@ async fn the_keys_and_deadlines_of_the_first_format_still_count() {
         .into_iter()
         .map(|(due, id)| ((due.as_millis() - START_MS) / 1000, id.to_string()))
         .collect();
-    let expected = [
+    let mut expected = vec![
         (1015, "timer_resumed"),
         (2083, "call_st_waiting.1"),
         (2111, "call_st_close.1"),
@@ -106,15 +140,26 @@ async fn the_keys_and_deadlines_of_the_first_format_still_count() {
         (606_842, "st_say"),
         (606_842, "st_waiting"),
     ];
-    assert_eq!(deadlines, expected.map(|(due, id)| (due, id.to_owned())));
+    expected.extend(format.added);
+    expected.sort_unstable();
+    let expected: Vec<(i64, String)> = expected.into_iter().map(|(due, id)| (due, id.to_owned())).collect();
+    assert_eq!(deadlines, expected, "{}", format.file);
     let soonest = ItemFilter { order: Order::Soonest, limit: 1, ..ItemFilter::default() };
     assert_eq!(drive::found_ids(&store, soonest).await, ["timer_resumed"]);
+    let awaiting = ItemFilter { awaiting: true, ..every_item() };
+    assert_eq!(drive::found_ids(&store, awaiting).await, Vec::from_iter(format.awaiting));
 }
 
 #[tokio::test]
-async fn a_file_of_the_first_format_can_be_gone_on_with() {
+async fn a_file_of_every_format_can_be_gone_on_with() {
+    for format in FORMATS {
+        gone_on_with(format).await;
+    }
+}
+
+async fn gone_on_with(format: Format) {
     let directory = tempfile::tempdir().unwrap();
-    let store = opened("v1.db", directory.path(), None);
+    let store = opened(format.file, directory.path(), None);
     let before = store.tallies().await.unwrap();
     run(&store, "demo", resume("timer_paused"), at(400)).await;
     run(&store, "demo", cancel("timer_running"), at(401)).await;
@@ -126,7 +171,7 @@ async fn a_file_of_the_first_format_can_be_gone_on_with() {
     run(&store, "demo", commit_lease("lease_new"), at(1021)).await;
     store.close().await;
 
-    let store = opened("v1.db", directory.path(), None);
+    let store = opened(format.file, directory.path(), None);
     let state = store.load(&sid("demo"), Needs { items: Select::Live, inbox: true, key: None }).await.unwrap();
     assert_eq!((state.items.len(), state.inbox.len()), (6, 0));
     let paused = state.items.iter().find(|item| item.id().as_str() == "timer_paused").unwrap().as_timer().unwrap();
@@ -138,11 +183,11 @@ async fn a_file_of_the_first_format_can_be_gone_on_with() {
 
     purge_all(&store, at(500), ALL).await;
     let live = store.items(every_item()).await.unwrap().len();
-    let (tasks, reminders) = (1, 4 + 1);
-    let (session_timers, calls, threads) = (8, 5, 1);
+    let (tasks, reminders, session_timers) = (1, 4 + 1, 8);
+    let (calls, threads, added) = (5, 1, format.added.len());
     assert_eq!(
         live,
-        6 + 1 + 1 + 1 + tasks + reminders + session_timers + calls + threads,
+        6 + 1 + 1 + 1 + tasks + reminders + session_timers + calls + threads + added,
         "the live ones and those that have just ended"
     );
 }
@@ -191,9 +236,10 @@ fn describe_session(session: &Session) -> String {
     let live = format!("{}+{}", session.live_timers, session.live_reminders);
     let client = session.client.as_deref().map(|client| format!(" client {}", quoted(client))).unwrap_or_default();
     let agent = session.agent.as_ref().map(|agent| format!(" agent {}", quoted(agent.as_str()))).unwrap_or_default();
+    let quiet = session.quiet.as_ref().map(|quiet| format!(" quiet {}", serde_json::json!(quiet))).unwrap_or_default();
     let cwd = session.cwd.as_deref().map(|cwd| format!(" cwd {}", quoted(cwd))).unwrap_or_default();
     format!(
-        "session {name} version {version} {state} created {created} active {active} live {live} pending {pending}{client}{cwd}{agent}"
+        "session {name} version {version} {state} created {created} active {active} live {live} pending {pending}{client}{cwd}{agent}{quiet}"
     )
 }
 
@@ -277,8 +323,15 @@ fn describe_timer(item: &Item, timer: &Timer) -> String {
     let (created, checked) = (offset(timer.created_at), offset(timer.last_check_at));
     let (kind, id, status) = (item.kind().as_str(), &timer.id, item.status());
     let tasks: Vec<String> = timer.tasks.iter().map(describe_task).collect();
+    let planned = match (&timer.schedule, timer.opens_at) {
+        (None, None) => String::new(),
+        (schedule, opens) => {
+            format!(" planned {} opens {}", serde_json::json!(schedule), opens.map_or("-".into(), offset))
+        }
+    };
+    let until = timer.until.as_ref().map(|watch| format!(" until {}", serde_json::json!(watch))).unwrap_or_default();
     format!(
-        "{kind} {id} {status} {purpose} {times} note {note} created {created} checked {checked} standby {standby} tasks {tasks:?}"
+        "{kind} {id} {status} {purpose} {times} note {note} created {created} checked {checked} standby {standby} tasks {tasks:?}{planned}{until}"
     )
 }
 

@@ -36,7 +36,8 @@ async fn fill(path: &Path) -> Picture {
     let agent = StoredAgent { body: r#"{"model":"好"}"#.into(), changed_at: at(9) };
     store.set_agent(&AgentId::new(AGENT), Some(agent)).await.unwrap();
     let shown = picture(&store).await;
-    assert!(!shown.hours.is_empty() && shown.conversations.iter().all(|said| said.len() == 2));
+    // The beginning, the message and the answer.
+    assert!(!shown.hours.is_empty() && shown.conversations.iter().all(|said| said.len() == 3));
     store.close().await;
     shown
 }
@@ -92,6 +93,25 @@ async fn a_move_that_is_cut_off_goes_on() {
     }
     let store = PostgresStore::open(&options, None, "unused").await.unwrap();
     assert_eq!(picture(&store).await, before);
+}
+
+/// Somebody moves, looks, goes on with the file for a while and moves again.
+#[tokio::test]
+async fn what_was_done_to_the_file_after_a_move_is_moved_too() {
+    let directory = scratch();
+    let path = directory.path().join("reveille.db");
+    fill(&path).await;
+    let options = PostgresOptions::new(Cluster::shared().database());
+    import(&path, &options, |_, _| {}).await.unwrap();
+    let store = SqliteStore::open(&path, None, "unused").unwrap();
+    run(&store, "会话1🙂\0", fire(&["timer_1_2"]), at(400)).await;
+    run(&store, "会话3🙂\0", wait("timer_new", "x", 600), at(400)).await;
+    store.set_agent(&AgentId::new(AGENT), None).await.unwrap();
+    let changed = picture(&store).await;
+    store.close().await;
+    import(&path, &options, |_, _| {}).await.unwrap();
+    let store = PostgresStore::open(&options, None, "unused").await.unwrap();
+    assert_eq!(picture(&store).await, changed);
 }
 
 #[tokio::test]

@@ -6,7 +6,9 @@ mod drive;
 
 use drive::*;
 use reveille_core::{Needs, command::Select};
-use reveille_store::{HistoryFilter, ItemFilter, Order, PostgresOptions, PostgresStore, SessionFilter, Store};
+use reveille_store::{
+    HistoryFilter, ItemFilter, Order, PostgresOptions, PostgresStore, SessionFilter, Store, postgres,
+};
 use scratch_postgres::{Care, Cluster};
 use std::sync::Arc;
 
@@ -94,9 +96,54 @@ async fn nothing_reads_a_whole_table() {
     assert!(log.contains("Index Scan using items_id"), "plans are written down");
     let deadlines = log.matches("Index Only Scan using items_due").count();
     assert!(deadlines >= 3, "deadlines come from their index alone, {deadlines} times");
+    assert!(log.contains("sessions_idle"), "sessions in which something lives are not looked at by retention");
     let scans = log.lines().filter(|line| GROWING.iter().any(|table| line.contains(&format!("Seq Scan on {table}"))));
     let scans: Vec<&str> = scans.collect();
     assert!(scans.is_empty(), "whole tables are read: {scans:#?}");
+}
+
+#[tokio::test]
+async fn a_database_of_the_first_format_is_gone_on_with() {
+    let cluster = Cluster::shared();
+    let url = cluster.database();
+    let (database, options) = (url.rsplit('/').next().unwrap(), PostgresOptions::new(&url));
+    let format = "CREATE SCHEMA reveille; CREATE TABLE reveille.format (version bigint NOT NULL);
+                  INSERT INTO reveille.format VALUES (1)";
+    cluster.sql(database, format);
+    cluster.sql(database, include_str!("../src/postgres/migrations/0001.sql"));
+    cluster.sql(
+        database,
+        "INSERT INTO reveille.servers (id, commits, history) VALUES ('srv', 1, 1);
+         INSERT INTO reveille.sessions (server, name, version, state, created_at, active_at, live_timers,
+             live_reminders, pending_messages) VALUES (1, 'demo', 1, 'open', 0, 0, 0, 0, 0)",
+    );
+    assert_eq!(postgres::inspect(&options).await.unwrap(), 1, "looking changes nothing");
+    let store = open(&options).await;
+    assert_eq!(postgres::inspect(&options).await.unwrap(), 2);
+    let sessions = SessionFilter { limit: 50, ..SessionFilter::default() };
+    let names: Vec<String> =
+        store.sessions(sessions).await.unwrap().iter().map(|(_, session)| session.id.to_string()).collect();
+    assert_eq!(names, ["demo"]);
+    work(&store, "demo_2").await;
+    look(&store, "demo_2").await;
+    store.close().await;
+    // And once more, as every start does.
+    open(&options).await.close().await;
+}
+
+#[tokio::test]
+async fn a_form_that_was_never_released_is_refused() {
+    let cluster = Cluster::shared();
+    let url = cluster.database();
+    let options = PostgresOptions::new(&url);
+    open(&options).await.close().await;
+    cluster.sql(url.rsplit('/').next().unwrap(), "ALTER TABLE reveille.sessions DROP COLUMN quiet");
+    let looked = postgres::inspect(&options).await.unwrap_err();
+    let refused = PostgresStore::open(&options, Some("srv"), "x").await.err().unwrap();
+    for error in [looked, refused] {
+        assert_eq!(error.code(), "storage_unreleased");
+        assert!(error.to_string().contains("no column sessions.quiet"), "{error}");
+    }
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Everything of an SQLite file into PostgreSQL, once. Rows are copied in portions, each in one transaction with a note of
-//! how far it has come: cut off anywhere, it goes on from there. At the end the rows of both are counted.
+//! how far it has come: cut off anywhere, it goes on from there. If the file was used meanwhile, everything is copied anew.
+//! At the end the rows of both are counted.
 
 use super::{
     lane::{connect, refusal},
@@ -52,6 +53,7 @@ const TABLES: &[Table] = &[
             ("client", Text),
             ("cwd", Text),
             ("agent", Text),
+            ("quiet", Text),
         ],
     },
     Table {
@@ -66,6 +68,7 @@ const TABLES: &[Table] = &[
             ("ended", Number),
             ("request_key", Text),
             ("request_print", Text),
+            ("awaits", Number),
             ("body", Json),
         ],
     },
@@ -118,6 +121,9 @@ const SMALL: &[(Table, &str)] = &[
     ),
 ];
 
+const KEEP: &str = "INSERT INTO reveille.meta (key, value) VALUES ($1, $2)
+                    ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+
 /// What was copied, and how many rows of each kind there are now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
@@ -152,6 +158,7 @@ pub async fn import(
         let mut client = connect(&target).await?;
         let mut copy = Copy { source: &source, client: &mut client, here, there };
         copy.check_unused(&id).await?;
+        copy.begin().await?;
         for table in TABLES {
             while let Some(rows) = copy.portion(table).await? {
                 told(table.name, rows);
@@ -199,9 +206,48 @@ impl Copy<'_> {
         let used: bool =
             self.client.query_one(used, &[&self.there, &self.note("sessions")]).await.map_err(refusal)?.get(0);
         match used {
-            true => Err(StoreError::Failed(format!("the server '{id}' has data of its own there already"))),
+            true => Err(StoreError::Failed(format!(
+                "the server '{id}' has data of its own there already, which nothing is copied over; \
+                 move to another database, or give the file to another server"
+            ))),
             false => Ok(()),
         }
+    }
+
+    /// Goes on with a copy of the file as it is now. What was copied of it before it was used again is removed first.
+    async fn begin(&mut self) -> Result<(), StoreError> {
+        let (mark, note) = (mark(self.source, self.here).map_err(crate::sqlite::failed)?, self.note("source"));
+        let known = "SELECT value FROM reveille.meta WHERE key = $1";
+        let known = self.client.query_opt(known, &[&note]).await.map_err(refusal)?.map(|row| row.get::<_, String>(0));
+        if known.as_ref() == Some(&mark) {
+            return Ok(());
+        }
+        // Cut off from here on, it is found to be another file again, whatever that is by then.
+        self.keep(&note, "none").await?;
+        for table in TABLES.iter().rev() {
+            self.clear(table).await?;
+        }
+        for (table, _) in SMALL {
+            let sql = format!("DELETE FROM reveille.{} WHERE server = $1", table.name);
+            self.client.execute(&sql, &[&self.there]).await.map_err(refusal)?;
+        }
+        let notes: Vec<String> = TABLES.iter().map(|table| self.note(table.name)).collect();
+        self.client.execute("DELETE FROM reveille.meta WHERE key = ANY($1)", &[&notes]).await.map_err(refusal)?;
+        self.keep(&note, &mark).await
+    }
+
+    async fn keep(&self, note: &str, value: &str) -> Result<(), StoreError> {
+        self.client.execute(KEEP, &[&note, &value]).await.map(drop).map_err(refusal)
+    }
+
+    async fn clear(&self, table: &Table) -> Result<(), StoreError> {
+        let (name, order, portion) = (table.name, table.order, PORTION as i64);
+        let sql = format!(
+            "DELETE FROM reveille.{name} WHERE server = $1 AND {order} IN (
+                SELECT {order} FROM reveille.{name} WHERE server = $1 ORDER BY {order} LIMIT $2)"
+        );
+        while self.client.execute(&sql, &[&self.there, &portion]).await.map_err(refusal)? > 0 {}
+        Ok(())
     }
 
     /// Copies the next rows of the table; how many are copied by now. `None`: all are.
@@ -228,9 +274,7 @@ impl Copy<'_> {
             return Err(StoreError::Failed(why));
         }
         let value = format!("{} {}", last.unwrap_or(after), before + count);
-        let keep = "INSERT INTO reveille.meta (key, value) VALUES ($1, $2)
-                    ON CONFLICT (key) DO UPDATE SET value = excluded.value";
-        tx.execute(keep, &[&note, &value]).await.map_err(refusal)?;
+        tx.execute(KEEP, &[&note, &value]).await.map_err(refusal)?;
         tx.commit().await.map_err(refusal)?;
         Ok(Some(before + count))
     }
@@ -285,6 +329,18 @@ async fn counted(
         true => Ok((table, there)),
         false => Err(StoreError::Failed(format!("{table}: {here} rows here, {there} there"))),
     }
+}
+
+/// Two copies of a file with the same mark are the same: every change raises a session's version or an agent's time, and
+/// retention changes how many rows there are.
+fn mark(source: &Connection, server: i64) -> rusqlite::Result<String> {
+    let mut parts = Vec::new();
+    for Table { name, order, .. } in TABLES {
+        parts.push(format!("(SELECT count(*) || ' ' || coalesce(max({order}), 0) FROM {name} WHERE server = ?1)"));
+    }
+    parts.push("(SELECT coalesce(sum(version), 0) FROM sessions WHERE server = ?1)".to_owned());
+    parts.push("(SELECT count(*) || ' ' || coalesce(sum(changed_at), 0) FROM agents WHERE server = ?1)".to_owned());
+    source.query_row(&format!("SELECT {}", parts.join(" || ' ' || ")), [server], |row| row.get(0))
 }
 
 /// The next rows by column, the last one's number, and how many there are.

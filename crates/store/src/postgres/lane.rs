@@ -5,7 +5,10 @@ use super::options::Target;
 use crate::StoreError;
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 use tokio::{sync::Mutex as AsyncMutex, time::Instant};
@@ -17,6 +20,8 @@ const RECONNECT_EVERY: Duration = Duration::from_millis(100);
 const GREETING_MAX: Duration = Duration::from_secs(4);
 /// An answer that is overdue by this much, beyond what the database allows a statement, will not come.
 const ANSWER_MARGIN: Duration = Duration::from_secs(2);
+/// A statement that was sent at the last moment is given this long: of a write that is cut off nobody knows what it did.
+const ANSWER_MIN: Duration = Duration::from_secs(1);
 
 pub type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
@@ -26,9 +31,26 @@ pub struct Lane {
     socket: Arc<Socket>,
 }
 
+/// Whether the database is away, as any of a store's lanes found it last.
+#[derive(Clone, Default)]
+pub struct Away(Arc<AtomicBool>);
+
+impl Away {
+    pub fn is(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, away: bool) {
+        if self.is() != away {
+            self.0.store(away, Ordering::Relaxed);
+        }
+    }
+}
+
 /// The place of the connection.
 struct Socket {
     target: Target,
+    away: Away,
     current: Mutex<Option<Arc<Live>>>,
     /// One connects at a time; the others wait for it.
     connecting: AsyncMutex<()>,
@@ -52,8 +74,8 @@ pub enum Fault {
 }
 
 impl Lane {
-    pub fn new(target: Target, wait: Duration, statement_timeout: Duration) -> Self {
-        let socket = Arc::new(Socket { target, current: Mutex::default(), connecting: AsyncMutex::default() });
+    pub fn new(target: Target, wait: Duration, statement_timeout: Duration, away: Away) -> Self {
+        let socket = Arc::new(Socket { target, away, current: Mutex::default(), connecting: AsyncMutex::default() });
         Self { wait, answer_max: statement_timeout + ANSWER_MARGIN, socket }
     }
 
@@ -72,16 +94,30 @@ impl Lane {
     /// One try. Waits for a connection, not for a second one.
     pub async fn once(&self, sql: &str, params: Params<'_>, deadline: Instant) -> Result<Vec<Row>, Fault> {
         let live = self.live(deadline).await.map_err(Fault::NotSent)?;
-        let answer = tokio::time::timeout(self.answer_max, live.query(sql, params)).await;
+        let sent = Instant::now();
+        let until = deadline.max(sent + ANSWER_MIN).min(sent + self.answer_max);
+        let answer = tokio::time::timeout_at(until, live.query(sql, params)).await;
+        // A connection that broke says nothing yet; whether another can be made does.
+        match &answer {
+            Ok(Ok(_) | Err(Fault::Refused(_))) => self.socket.away.set(false),
+            Err(_) => self.socket.away.set(true),
+            Ok(Err(_)) => {}
+        }
         let fault = match answer {
             Ok(Ok(rows)) => return Ok(rows),
             Ok(Err(fault)) => fault,
             Err(_) => Fault::Lost("it does not answer".into()),
         };
         if matches!(fault, Fault::Lost(_)) {
+            // Statements that are under way on it keep it until they are over.
             self.socket.drop_if_current(&live);
         }
         Err(fault)
+    }
+
+    /// Waits until there is a connection.
+    pub async fn ready(&self, deadline: Instant) -> Result<(), StoreError> {
+        self.live(deadline).await.map(drop)
     }
 
     async fn live(&self, deadline: Instant) -> Result<Arc<Live>, StoreError> {
@@ -118,7 +154,13 @@ impl Socket {
             if let Some(live) = self.live() {
                 return Ok(live);
             }
-            match connect(&self.target).await {
+            if Instant::now() >= deadline {
+                // Whoever wanted it has given up, while others tried.
+                return Err(NoConnection::Silent.into());
+            }
+            let connected = connect(&self.target).await;
+            self.away.set(connected.as_ref().is_err_and(NoConnection::passes));
+            match connected {
                 Ok(client) => {
                     let live = Arc::new(Live { client, statements: Mutex::default() });
                     *self.current() = Some(live.clone());

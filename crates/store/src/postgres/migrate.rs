@@ -4,13 +4,46 @@ use super::{
     lane::{connect, refusal},
     options::Target,
 };
-use crate::StoreError;
+use crate::{StoreError, shape::Shape};
 use std::time::Duration;
 use tokio::time::Instant;
-use tokio_postgres::Client;
+use tokio_postgres::{Client, GenericClient};
 
-/// Each step brings the format one version further. Released steps are never edited.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001.sql")];
+/// Brings the format one version further. Released steps are never edited.
+struct Step {
+    sql: &'static str,
+    /// The columns that it adds, by table; the forms between two releases are told from formats by these.
+    adds: &'static [(&'static str, &'static str)],
+}
+
+const MIGRATIONS: &[Step] = &[
+    Step {
+        sql: include_str!("migrations/0001.sql"),
+        adds: &[
+            ("meta", "key value"),
+            ("servers", "num id commits history"),
+            (
+                "sessions",
+                "num server name version decided_on state created_at active_at live_timers live_reminders \
+                 pending_messages client cwd agent",
+            ),
+            ("items", "seq server session id kind status due ended request_key request_print body"),
+            (
+                "messages",
+                "seq server session id kind text source created_at lease leased_until delivered_at channel expires_at",
+            ),
+            ("conversation", "seq server session at body"),
+            ("agents", "server name changed_at body"),
+            ("history", "server seq session at kind subject event data"),
+            ("tallies", "server name value"),
+            ("hours", "server hour name value"),
+            ("commits", "server num node first_seq body"),
+            ("nodes", "server node seen told"),
+            ("holds", "server session node"),
+        ],
+    },
+    Step { sql: include_str!("migrations/0002.sql"), adds: &[("sessions", "quiet"), ("items", "awaits")] },
+];
 /// Nobody else's, hopefully: `RVLE` twice.
 const ADVISORY_LOCK: i64 = 0x5256_4c45_5256_4c45;
 /// A database that starts together with us, or is just failing over, has this long.
@@ -34,6 +67,38 @@ pub async fn migrate(target: &Target, wanted: Option<&str>, fresh: &str) -> Resu
     server(&client, wanted, fresh).await
 }
 
+/// The format of a database that this version can read. Reads only.
+pub async fn known(client: &impl GenericClient) -> Result<i64, StoreError> {
+    let latest = "SELECT coalesce(max(version), 0) FROM reveille.format";
+    let found: i64 = client.query_one(latest, &[]).await.map_err(refusal)?.get(0);
+    let known = MIGRATIONS.len() as i64;
+    if found > known {
+        return Err(StoreError::NewerSchema { found, known });
+    }
+    // The forms between two releases bear the number of one of them.
+    match released(found).difference(&shape(client).await?) {
+        Some(difference) => Err(StoreError::UnreleasedSchema { found, difference }),
+        None => Ok(found),
+    }
+}
+
+/// The tables that the steps up to this format make.
+fn released(format: i64) -> Shape {
+    let added = MIGRATIONS.iter().take(format as usize).flat_map(|step| step.adds);
+    added.flat_map(|(table, columns)| columns.split(' ').map(move |column| (*table, column))).collect()
+}
+
+async fn shape(client: &impl GenericClient) -> Result<Shape, StoreError> {
+    let sql = "SELECT t.relname::text, c.attname::text FROM pg_attribute c JOIN pg_class t ON t.oid = c.attrelid
+               WHERE t.relnamespace = to_regnamespace('reveille') AND t.relkind = 'r'
+               AND c.attnum > 0 AND NOT c.attisdropped";
+    let mut shape = Shape::default();
+    for row in client.query(sql, &[]).await.map_err(refusal)? {
+        shape.add(row.get(0), row.get(1));
+    }
+    Ok(shape)
+}
+
 async fn steps(client: &mut Client) -> Result<(), StoreError> {
     let tx = client.transaction().await.map_err(refusal)?;
     // Others may be at it for longer than a statement usually takes.
@@ -44,17 +109,11 @@ async fn steps(client: &mut Client) -> Result<(), StoreError> {
     )
     .await
     .map_err(refusal)?;
-    let found: i64 =
-        tx.query_one("SELECT coalesce(max(version), 0) FROM reveille.format", &[]).await.map_err(refusal)?.get(0);
-    let known = MIGRATIONS.len() as i64;
-    if found > known {
-        return Err(StoreError::NewerSchema { found, known });
-    }
-    for (step, sql) in MIGRATIONS.iter().enumerate().skip(found as usize) {
-        tx.batch_execute(sql).await.map_err(refusal)?;
-        tx.execute("INSERT INTO reveille.format (version) VALUES ($1)", &[&(step as i64 + 1)])
-            .await
-            .map_err(refusal)?;
+    let found = known(&tx).await?;
+    for (number, step) in (1..).zip(MIGRATIONS).skip(found as usize) {
+        tx.batch_execute(step.sql).await.map_err(refusal)?;
+        let format: i64 = number;
+        tx.execute("INSERT INTO reveille.format (version) VALUES ($1)", &[&format]).await.map_err(refusal)?;
     }
     tx.commit().await.map_err(refusal)
 }

@@ -5,6 +5,7 @@
 //! One task writes, in groups (`writer`); a few connections read (`lane`); one listens.
 
 mod import;
+mod inspect;
 mod lane;
 mod listen;
 mod migrate;
@@ -19,6 +20,7 @@ mod write;
 mod writer;
 
 pub use import::{Imported, import};
+pub use inspect::inspect;
 pub use options::PostgresOptions;
 
 use crate::{
@@ -26,7 +28,7 @@ use crate::{
     StoreError, StoredAgent, feed::Listeners,
 };
 use async_trait::async_trait;
-use lane::Lane;
+use lane::{Away, Lane};
 use nodes::Nodes;
 use options::Target;
 use relay::Relay;
@@ -44,7 +46,7 @@ use tokio::{
     time::Instant,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
-use writer::{Job, Writer};
+use writer::{Job, Waiting, Writer};
 
 pub struct PostgresStore {
     server_id: String,
@@ -56,9 +58,12 @@ pub struct PostgresStore {
     next: AtomicUsize,
     /// For lists, so that a long one never delays a firing.
     slow: Lane,
+    /// For retention, which may take long and delays nobody.
+    sweep: Lane,
     /// For what nodes tell each other, which need not be durable.
     pulse: Arc<Lane>,
     nodes: Arc<Nodes>,
+    away: Away,
     listeners: Arc<Listeners>,
     stop: CancellationToken,
     _stop: DropGuard,
@@ -73,7 +78,8 @@ impl PostgresStore {
     ) -> Result<Self, StoreError> {
         let target = options.target()?;
         let (server, server_id) = migrate::migrate(&target, server_id, fresh_server_id).await?;
-        let lane = |target: &Target| Lane::new(target.clone(), options.wait, options.statement_timeout);
+        let away = Away::default();
+        let lane = |target: &Target| Lane::new(target.clone(), options.wait, options.statement_timeout, away.clone());
         let mut hasty = target.clone();
         hasty.settings.push_str("; SET synchronous_commit = off");
         let pulse = Arc::new(lane(&hasty));
@@ -86,7 +92,7 @@ impl PostgresStore {
         nodes.beat_once(&pulse, &relay).await?;
 
         let (jobs, queue) = mpsc::unbounded_channel();
-        let writer = Writer { lane: lane(&target), server, node, relay: relay.clone(), wait: options.wait };
+        let writer = Writer { lane: lane(&target), server, node, relay: relay.clone() };
         tokio::spawn(writer.serve(queue));
         let store = Self {
             server_id,
@@ -96,8 +102,10 @@ impl PostgresStore {
             quick: (0..options.readers.max(1)).map(|_| lane(&target)).collect(),
             next: AtomicUsize::new(0),
             slow: lane(&target),
+            sweep: lane(&target),
             pulse: pulse.clone(),
             nodes: nodes.clone(),
+            away,
             listeners,
             _stop: stop.clone().drop_guard(),
             stop,
@@ -142,9 +150,13 @@ impl Store for PostgresStore {
 
     async fn commit(&self, batch: Batch) -> Result<Arc<Committed>, CommitError> {
         let (answer, result) = oneshot::channel();
-        let job = Job::Commit { batch: Box::new(batch), answer };
-        self.jobs.send(job).map_err(|_| StoreError::Closed)?;
+        let waiting = Waiting { batch, answer, deadline: Instant::now() + self.wait };
+        self.jobs.send(Job::Commit(Box::new(waiting))).map_err(|_| StoreError::Closed)?;
         result.await.map_err(|_| StoreError::Closed)?
+    }
+
+    async fn try_write(&self) -> Result<(), StoreError> {
+        write::tried(self.quick(), Instant::now() + self.wait).await
     }
 
     async fn load(&self, session: &SessionId, needs: Needs) -> Result<State, StoreError> {
@@ -197,7 +209,7 @@ impl Store for PostgresStore {
     }
 
     async fn purge(&self, before: Timestamp, limit: usize) -> Result<usize, StoreError> {
-        purge::purge(&self.slow, self.server, before, limit).await
+        purge::purge(&self.sweep, self.server, before, limit).await
     }
 
     fn feed(&self) -> Feed {
@@ -208,12 +220,20 @@ impl Store for PostgresStore {
         self.nodes.acts_first(id)
     }
 
+    fn is_alone(&self) -> bool {
+        self.nodes.are_alone()
+    }
+
     fn holds(&self, session: &SessionId, held: bool) {
         self.nodes.holds(session, held);
     }
 
     async fn is_held_elsewhere(&self, session: &SessionId) -> Result<bool, StoreError> {
         self.nodes.is_held_elsewhere(self.quick(), session).await
+    }
+
+    fn is_away(&self) -> bool {
+        self.away.is()
     }
 
     async fn close(&self) {
@@ -223,7 +243,7 @@ impl Store for PostgresStore {
         }
         self.stop.cancel();
         self.nodes.leave(&self.pulse).await;
-        for lane in self.quick.iter().chain([&self.slow, &*self.pulse]) {
+        for lane in self.quick.iter().chain([&self.slow, &self.sweep, &*self.pulse]) {
             lane.close();
         }
         self.listeners.close();

@@ -2,7 +2,7 @@
 //! and may be wrong for moments; versions keep every commit right whatever is believed here.
 
 use super::{lane::Lane, relay::Relay, text::stored};
-use crate::StoreError;
+use crate::{StoreError, rank};
 use reveille_core::{ItemId, SessionId};
 use std::{
     collections::HashMap,
@@ -43,8 +43,11 @@ impl Nodes {
     /// Of the living nodes, every one finds the same to be first, without a word between them.
     pub fn acts_first(&self, id: &ItemId) -> bool {
         let alive = self.alive.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let first = alive.iter().max_by_key(|node| (score(**node, id.as_str()), **node));
-        first.is_none_or(|first| *first == self.node)
+        rank::first(alive.iter().copied(), id).is_none_or(|first| first == self.node)
+    }
+
+    pub fn are_alone(&self) -> bool {
+        self.alive.read().unwrap_or_else(PoisonError::into_inner).len() <= 1
     }
 
     pub fn holds(&self, session: &SessionId, held: bool) {
@@ -174,15 +177,6 @@ impl Nodes {
     fn lock(&self) -> MutexGuard<'_, Holds> {
         self.holds.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// FNV-1a over both, well mixed: the same on every machine and in every version.
-fn score(node: i64, id: &str) -> u64 {
-    let bytes = node.to_le_bytes().into_iter().chain(id.bytes());
-    let hash =
-        bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    let mixed = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    mixed ^ (mixed >> 33)
 }
 
 #[cfg(test)]

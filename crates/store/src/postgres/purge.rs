@@ -3,6 +3,7 @@
 use super::lane::Lane;
 use crate::{HOURS_KEPT, StoreError};
 use reveille_core::Timestamp;
+use tokio_postgres::Row;
 
 const ITEMS: &str = "
     DELETE FROM reveille.items WHERE seq IN (
@@ -14,16 +15,21 @@ const DELIVERED: &str = "
         SELECT seq FROM reveille.messages WHERE server = $1 AND delivered_at < $2 LIMIT $3 FOR UPDATE SKIP LOCKED)
     RETURNING 1";
 
-/// The session is locked first: it may come back to life, and then keeps its messages.
+/// The session is locked first: it may come back to life, and then keeps its messages. It has fewer to tell afterwards,
+/// which whoever remembers it has to notice.
 const OF_CLOSED: &str = "
     WITH closed AS MATERIALIZED (
         SELECT num FROM reveille.sessions s WHERE server = $1 AND state = 'closed' AND active_at < $2
-        AND EXISTS (SELECT 1 FROM reveille.messages WHERE session = s.num AND delivered_at IS NULL)
-        LIMIT $3 FOR UPDATE SKIP LOCKED
+        AND pending_messages > 0 LIMIT $3 FOR UPDATE SKIP LOCKED
+    ), gone AS (
+        DELETE FROM reveille.messages WHERE seq IN (
+            SELECT m.seq FROM closed c JOIN reveille.messages m ON m.session = c.num AND m.delivered_at IS NULL LIMIT $3)
+        RETURNING session
+    ), less AS (
+        UPDATE reveille.sessions s SET version = s.version + 1, pending_messages = s.pending_messages - g.count
+        FROM (SELECT session, count(*) AS count FROM gone GROUP BY session) AS g WHERE s.num = g.session
     )
-    DELETE FROM reveille.messages WHERE seq IN (
-        SELECT m.seq FROM closed c JOIN reveille.messages m ON m.session = c.num AND m.delivered_at IS NULL LIMIT $3)
-    RETURNING 1";
+    SELECT 1 FROM gone";
 
 /// Entries are numbered in the order of time, so the old ones come first and the scan ends at a young one. The newest
 /// stays, since clients resume from its number.
@@ -46,9 +52,11 @@ const CONVERSATION: &str = "
 
 const HOURS: &str = "DELETE FROM reveille.hours WHERE server = $1 AND hour < $2";
 
+/// An index has those in which nothing lives, so that any number of sessions that only wait is not looked at.
 const SESSIONS: &str = "
     DELETE FROM reveille.sessions WHERE active_at < $2 AND num IN (
         SELECT num FROM reveille.sessions s WHERE server = $1 AND active_at < $2
+        AND live_timers = 0 AND live_reminders = 0 AND pending_messages = 0
         AND NOT EXISTS (SELECT 1 FROM reveille.items WHERE session = s.num)
         AND NOT EXISTS (SELECT 1 FROM reveille.conversation WHERE session = s.num)
         AND NOT EXISTS (SELECT 1 FROM reveille.messages WHERE session = s.num AND delivered_at IS NULL)
@@ -56,15 +64,30 @@ const SESSIONS: &str = "
         LIMIT $3 FOR UPDATE SKIP LOCKED)
     RETURNING 1";
 
+/// What goes wrong with one kind does not keep the others from being removed; it is told of when nothing else is left.
 pub async fn purge(lane: &Lane, server: i64, before: Timestamp, limit: usize) -> Result<usize, StoreError> {
     let (before, limit) = (before.as_millis(), i64::try_from(limit).unwrap_or(i64::MAX));
-    let mut removed = lane.read(ITEMS, &[&server, &before, &limit]).await?.len();
-    let messages = lane.read(DELIVERED, &[&server, &before, &limit]).await?.len();
-    let left = limit - messages as i64;
-    removed += messages + lane.read(OF_CLOSED, &[&server, &before, &left]).await?.len();
-    removed += lane.read(HISTORY, &[&server, &before, &limit]).await?.len();
-    removed += lane.read(CONVERSATION, &[&server, &before, &limit]).await?.len();
-    lane.read(HOURS, &[&server, &before.saturating_sub_unsigned(HOURS_KEPT.get())]).await?;
-    removed += lane.read(SESSIONS, &[&server, &before, &limit]).await?.len();
-    Ok(removed)
+    let hours_before = before.saturating_sub_unsigned(HOURS_KEPT.get());
+    let (mut removed, mut failed) = (0, None);
+    let mut count = |rows: Result<Vec<Row>, StoreError>| match rows {
+        Ok(rows) => {
+            removed += rows.len();
+            rows.len() as i64
+        }
+        Err(error) => {
+            failed = Some(error);
+            0
+        }
+    };
+    count(lane.read(ITEMS, &[&server, &before, &limit]).await);
+    let left = limit - count(lane.read(DELIVERED, &[&server, &before, &limit]).await);
+    count(lane.read(OF_CLOSED, &[&server, &before, &left]).await);
+    count(lane.read(HISTORY, &[&server, &before, &limit]).await);
+    count(lane.read(CONVERSATION, &[&server, &before, &limit]).await);
+    count(lane.read(HOURS, &[&server, &hours_before]).await);
+    count(lane.read(SESSIONS, &[&server, &before, &limit]).await);
+    match failed {
+        Some(error) if removed == 0 => Err(error),
+        _ => Ok(removed),
+    }
 }

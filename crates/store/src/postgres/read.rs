@@ -9,7 +9,7 @@ use crate::{
     StoredAgent, query::hour_of,
 };
 use reveille_core::{
-    AgentId, HistoryEntry, Item, ItemId, Kind, Lease, LeaseId, Message, MessageKind, Needs, RequestKey, Session,
+    AgentId, HistoryEntry, Item, ItemId, Kind, Lease, LeaseId, Message, MessageKind, Needs, Quiet, RequestKey, Session,
     SessionId, SubjectKind, Timestamp, Utterance,
     command::{Select, State},
     session::SessionState,
@@ -24,9 +24,9 @@ use tokio_postgres::{
 type Read<T> = Result<T, StoreError>;
 
 const SESSION: &str = "s.name, s.version, s.state, s.created_at, s.active_at, s.live_timers, s.live_reminders, \
-     s.pending_messages, s.client, s.cwd, s.agent";
+     s.pending_messages, s.client, s.cwd, s.agent, s.quiet";
 /// How many columns that is.
-const SESSION_COLUMNS: usize = 11;
+const SESSION_COLUMNS: usize = 12;
 /// Kind and body in one text, since a row has room for one array of each.
 const ITEM: &str = "i.kind || ' ' || i.body";
 const INBOX: &str =
@@ -192,6 +192,9 @@ pub async fn items(lane: &Lane, server: i64, filter: &ItemFilter) -> Read<Vec<Fo
         conditions.sql.push(')');
     }
     conditions.and("i.seq <", filter.after.as_ref());
+    if filter.awaiting {
+        conditions.sql.push_str(" AND i.awaits IS NOT NULL");
+    }
     if !filter.statuses.is_empty() {
         conditions.and("i.status = ANY(", Some(&filter.statuses));
         conditions.sql.push(')');
@@ -211,7 +214,7 @@ pub async fn items(lane: &Lane, server: i64, filter: &ItemFilter) -> Read<Vec<Fo
 
 pub async fn sessions(lane: &Lane, server: i64, filter: &SessionFilter) -> Read<Vec<(i64, Session)>> {
     let undelivered = match filter.undelivered {
-        true => " AND EXISTS (SELECT 1 FROM reveille.messages WHERE session = s.num AND delivered_at IS NULL)",
+        true => " AND s.pending_messages > 0",
         false => "",
     };
     let sql = format!(
@@ -327,6 +330,7 @@ fn session(row: &Row, first: usize) -> Read<Session> {
         client: get::<Option<String>>(row, first + 8)?.as_deref().map(plain),
         cwd: get::<Option<String>>(row, first + 9)?.as_deref().map(plain),
         agent: get::<Option<String>>(row, first + 10)?.as_deref().map(plain).map(AgentId::new),
+        quiet: get::<Option<String>>(row, first + 11)?.map(|text| known(&text, Quiet::decode)).transpose()?,
     })
 }
 

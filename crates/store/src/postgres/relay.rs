@@ -279,6 +279,7 @@ mod tests {
             client: None,
             cwd: None,
             agent: None,
+            quiet: None,
         };
         Batch {
             expected: None,

@@ -10,7 +10,7 @@ use super::{
     text::stored,
 };
 use crate::{StoreError, StoredAgent, query::hour_of};
-use reveille_core::{AgentId, Batch, Item, ItemWrite, Message, MessageWrite, RequestKey, batch::tally};
+use reveille_core::{AgentId, Batch, Item, ItemWrite, Message, MessageWrite, Quiet, RequestKey, batch::tally};
 use std::{borrow::Cow, collections::HashMap};
 use tokio::time::Instant;
 use tokio_postgres::types::ToSql;
@@ -20,21 +20,21 @@ pub const COMMIT: &str = "
 WITH b AS MATERIALIZED (
     SELECT * FROM unnest($4::text[], $5::bigint[], $6::bigint[], $7::text[], $8::bigint[], $9::bigint[], $10::bigint[],
         $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::text[],
-        $16::bigint[], $17::text[]) WITH ORDINALITY
+        $16::text[], $17::bigint[], $18::text[]) WITH ORDINALITY
     AS b (name, decided_on, version, state, created_at, active_at, live_timers, live_reminders, pending_messages, client,
-        cwd, agent, entries, body, idx)
+        cwd, agent, quiet, entries, body, idx)
 ), s AS (
     INSERT INTO reveille.sessions AS s (server, name, decided_on, version, state, created_at, active_at, live_timers,
-        live_reminders, pending_messages, client, cwd, agent)
+        live_reminders, pending_messages, client, cwd, agent, quiet)
     SELECT $1, name, decided_on, version, state, created_at, active_at, live_timers, live_reminders, pending_messages,
-        client, cwd, agent
+        client, cwd, agent, quiet
     FROM b
     WHERE decided_on IS NULL OR EXISTS (SELECT 1 FROM reveille.sessions x WHERE x.server = $1 AND x.name = b.name)
     ORDER BY name
     ON CONFLICT (server, name) DO UPDATE SET decided_on = excluded.decided_on, version = excluded.version,
         state = excluded.state, active_at = excluded.active_at, live_timers = excluded.live_timers,
         live_reminders = excluded.live_reminders, pending_messages = excluded.pending_messages, client = excluded.client,
-        cwd = excluded.cwd, agent = excluded.agent
+        cwd = excluded.cwd, agent = excluded.agent, quiet = excluded.quiet
     WHERE s.version = excluded.decided_on
     RETURNING s.num, s.name
 ), ok AS MATERIALIZED (
@@ -42,17 +42,17 @@ WITH b AS MATERIALIZED (
         row_number() OVER (ORDER BY b.idx) AS place
     FROM s JOIN b ON b.name = s.name
 ), items_new AS (
-    INSERT INTO reveille.items (server, session, id, kind, status, due, ended, request_key, request_print, body)
-    SELECT $1, ok.num, i.id, i.kind, i.status, i.due, i.ended, i.request_key, i.request_print, i.body
-    FROM unnest($18::bigint[], $19::text[], $20::text[], $21::text[], $22::bigint[], $23::bigint[], $24::text[],
-        $25::text[], $26::text[]) WITH ORDINALITY
-    AS i (idx, id, kind, status, due, ended, request_key, request_print, body, place) JOIN ok ON ok.idx = i.idx
+    INSERT INTO reveille.items (server, session, id, kind, status, due, ended, request_key, request_print, body, awaits)
+    SELECT $1, ok.num, i.id, i.kind, i.status, i.due, i.ended, i.request_key, i.request_print, i.body, i.awaits
+    FROM unnest($19::bigint[], $20::text[], $21::text[], $22::text[], $23::bigint[], $24::bigint[], $25::text[],
+        $26::text[], $27::text[], $67::bigint[]) WITH ORDINALITY
+    AS i (idx, id, kind, status, due, ended, request_key, request_print, body, awaits, place) JOIN ok ON ok.idx = i.idx
     ORDER BY i.place
     RETURNING 1
 ), items_changed AS (
-    UPDATE reveille.items t SET status = i.status, due = i.due, ended = i.ended, body = i.body
-    FROM unnest($27::bigint[], $28::text[], $29::text[], $30::bigint[], $31::bigint[], $32::text[])
-    AS i (idx, id, status, due, ended, body) JOIN ok ON ok.idx = i.idx
+    UPDATE reveille.items t SET status = i.status, due = i.due, ended = i.ended, body = i.body, awaits = i.awaits
+    FROM unnest($28::bigint[], $29::text[], $30::text[], $31::bigint[], $32::bigint[], $33::text[], $68::bigint[])
+    AS i (idx, id, status, due, ended, body, awaits) JOIN ok ON ok.idx = i.idx
     WHERE t.server = $1 AND t.id = i.id
     RETURNING 1
 ), messages_new AS (
@@ -60,8 +60,8 @@ WITH b AS MATERIALIZED (
         delivered_at, channel, expires_at)
     SELECT $1, ok.num, m.id, m.kind, m.text, m.source, m.created_at, m.lease, m.leased_until, m.delivered_at, m.channel,
         m.expires_at
-    FROM unnest($33::bigint[], $34::text[], $35::text[], $36::text[], $37::text[], $38::bigint[], $39::text[],
-        $40::bigint[], $41::bigint[], $42::text[], $43::bigint[]) WITH ORDINALITY
+    FROM unnest($34::bigint[], $35::text[], $36::text[], $37::text[], $38::text[], $39::bigint[], $40::text[],
+        $41::bigint[], $42::bigint[], $43::text[], $44::bigint[]) WITH ORDINALITY
     AS m (idx, id, kind, text, source, created_at, lease, leased_until, delivered_at, channel, expires_at, place)
     JOIN ok ON ok.idx = m.idx
     ORDER BY m.place
@@ -69,19 +69,19 @@ WITH b AS MATERIALIZED (
 ), messages_changed AS (
     UPDATE reveille.messages t
     SET lease = m.lease, leased_until = m.leased_until, delivered_at = m.delivered_at, channel = m.channel
-    FROM unnest($44::bigint[], $45::text[], $46::text[], $47::bigint[], $48::bigint[], $49::text[])
+    FROM unnest($45::bigint[], $46::text[], $47::text[], $48::bigint[], $49::bigint[], $50::text[])
     AS m (idx, id, lease, leased_until, delivered_at, channel) JOIN ok ON ok.idx = m.idx
     WHERE t.session = ok.num AND t.delivered_at IS NULL AND t.id = m.id
     RETURNING 1
 ), messages_gone AS (
     DELETE FROM reveille.messages t
-    USING unnest($50::bigint[], $51::text[]) AS m (idx, id) JOIN ok ON ok.idx = m.idx
+    USING unnest($51::bigint[], $52::text[]) AS m (idx, id) JOIN ok ON ok.idx = m.idx
     WHERE t.session = ok.num AND t.delivered_at IS NULL AND t.id = m.id
     RETURNING 1
 ), said_new AS (
     INSERT INTO reveille.conversation (server, session, at, body)
     SELECT $1, ok.num, u.at, u.body
-    FROM unnest($52::bigint[], $53::bigint[], $54::text[]) WITH ORDINALITY AS u (idx, at, body, place)
+    FROM unnest($53::bigint[], $54::bigint[], $55::text[]) WITH ORDINALITY AS u (idx, at, body, place)
     JOIN ok ON ok.idx = u.idx
     ORDER BY u.place
     RETURNING 1
@@ -98,11 +98,11 @@ WITH b AS MATERIALIZED (
 ), h AS (
     INSERT INTO reveille.history (server, seq, session, at, kind, subject, event, data)
     SELECT $1, c.history + ok.before + h.place, ok.num, h.at, h.kind, h.subject, h.event, h.data
-    FROM unnest($55::bigint[], $56::bigint[], $57::bigint[], $58::text[], $59::text[], $60::text[], $61::text[])
+    FROM unnest($56::bigint[], $57::bigint[], $58::bigint[], $59::text[], $60::text[], $61::text[], $62::text[])
     AS h (idx, place, at, kind, subject, event, data) JOIN ok ON ok.idx = h.idx CROSS JOIN c
 ), y AS MATERIALIZED (
     SELECT y.name, y.amount, y.hour
-    FROM unnest($62::bigint[], $63::text[], $64::bigint[], $65::bigint[]) AS y (idx, name, amount, hour)
+    FROM unnest($63::bigint[], $64::text[], $65::bigint[], $66::bigint[]) AS y (idx, name, amount, hour)
     JOIN ok ON ok.idx = y.idx CROSS JOIN c
 ), t AS (
     INSERT INTO reveille.tallies AS t (server, name, value)
@@ -133,13 +133,14 @@ pub struct Rows<'a> {
     history: History<'a>,
     said: Said<'a>,
     tallies: Tallies<'a>,
+    awaits: Awaits,
 }
 
 macro_rules! columns {
-    ($name:ident<$life:lifetime> { $($field:ident: $type:ty),+ $(,)? }) => {
+    ($name:ident$(<$life:lifetime>)? { $($field:ident: $type:ty),+ $(,)? }) => {
         #[derive(Default)]
-        struct $name<$life> { $($field: Vec<$type>),+ }
-        impl<$life> $name<$life> {
+        struct $name$(<$life>)? { $($field: Vec<$type>),+ }
+        impl$(<$life>)? $name$(<$life>)? {
             fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
                 vec![$(&self.$field),+]
             }
@@ -150,7 +151,7 @@ macro_rules! columns {
 columns!(Sessions<'a> {
     name: Text<'a>, decided_on: Option<i64>, version: i64, state: &'a str, created_at: i64, active_at: i64,
     live_timers: i64, live_reminders: i64, pending_messages: i64, client: Option<Text<'a>>, cwd: Option<Text<'a>>,
-    agent: Option<Text<'a>>, entries: i64, body: String,
+    agent: Option<Text<'a>>, quiet: Option<String>, entries: i64, body: String,
 });
 columns!(NewItems<'a> {
     idx: i64, id: Text<'a>, kind: &'a str, status: &'a str, due: Option<i64>, ended: Option<i64>,
@@ -173,6 +174,8 @@ columns!(History<'a> {
     idx: i64, place: i64, at: i64, kind: &'a str, subject: Text<'a>, event: &'a str, data: Option<String>,
 });
 
+// Of new and of changed items, in the order of theirs.
+columns!(Awaits { new: Option<i64>, changed: Option<i64> });
 // `hour`: of what is counted by the hour too.
 columns!(Tallies<'a> { idx: i64, name: Text<'a>, by: i64, hour: Option<i64> });
 
@@ -216,6 +219,7 @@ impl<'a> Rows<'a> {
         params.extend(self.said.params());
         params.extend(self.history.params());
         params.extend(self.tallies.params());
+        params.extend(self.awaits.params());
         params
     }
 
@@ -233,6 +237,7 @@ impl<'a> Rows<'a> {
         rows.client.push(session.client.as_deref().map(stored));
         rows.cwd.push(session.cwd.as_deref().map(stored));
         rows.agent.push(session.agent.as_ref().map(|agent| stored(agent.as_str())));
+        rows.quiet.push(session.quiet.as_ref().map(Quiet::encode));
         rows.entries.push(batch.history.len() as i64);
         let body = told.then(|| serde_json::to_string(batch).expect("a batch is always representable as JSON"));
         rows.body.push(body.unwrap_or_default());
@@ -281,6 +286,7 @@ impl<'a> Rows<'a> {
         rows.request_key.push(key.map(|key| stored(&key.key)));
         rows.request_print.push(key.map(|key| stored(&key.fingerprint)));
         rows.body.push(item.encode());
+        self.awaits.new.push(item.awaits().then_some(1));
     }
 
     fn item(&mut self, item: &'a Item, idx: i64) {
@@ -291,6 +297,7 @@ impl<'a> Rows<'a> {
         rows.due.push(item.due().map(|at| at.as_millis()));
         rows.ended.push(item.ended_at().map(|at| at.as_millis()));
         rows.body.push(item.encode());
+        self.awaits.changed.push(item.awaits().then_some(1));
     }
 
     fn messages(&mut self, batch: &'a Batch, idx: i64) {
@@ -340,6 +347,14 @@ impl<'a> Rows<'a> {
         rows.delivered_at.push(message.delivered.as_ref().map(|delivered| delivered.at.as_millis()));
         rows.channel.push(message.delivered.as_ref().map(|delivered| stored(&delivered.channel)));
     }
+}
+
+/// Whether anything can be written at all, see [`crate::Store::try_write`].
+pub async fn tried(lane: &Lane, deadline: Instant) -> Result<(), StoreError> {
+    let sql = "INSERT INTO reveille.meta AS m (key, value) VALUES ('tries', '1')
+               ON CONFLICT (key) DO UPDATE SET value = (m.value::bigint + 1)::text";
+    lane.once(sql, &[], deadline).await?;
+    Ok(())
 }
 
 /// Whether there was one. Tried once: a second try would find what the first has written.

@@ -23,12 +23,22 @@ use tokio_postgres::error::SqlState;
 const GROUP_BATCHES_MAX: usize = 512;
 /// The database found that two nodes wait for each other, or was too busy to decide: tried again so often.
 const TRIES_MAX: usize = 5;
+/// Whose time is up so soon is not worth another wait. More than passes between two tries to connect, after the last of
+/// which the wait is given up.
+const SOON: Duration = Duration::from_millis(200);
 
 pub type Answer = oneshot::Sender<Result<Arc<Committed>, CommitError>>;
 
 pub enum Job {
-    Commit { batch: Box<Batch>, answer: Answer },
+    Commit(Box<Waiting>),
     Close { done: oneshot::Sender<()> },
+}
+
+/// A batch and who waits for it, until when.
+pub struct Waiting {
+    pub batch: Batch,
+    pub answer: Answer,
+    pub deadline: Instant,
 }
 
 pub struct Writer {
@@ -36,10 +46,7 @@ pub struct Writer {
     pub server: i64,
     pub node: i64,
     pub relay: Arc<Relay>,
-    pub wait: Duration,
 }
-
-type Waiting = (Batch, Answer);
 
 impl Writer {
     pub async fn serve(self, mut jobs: mpsc::UnboundedReceiver<Job>) {
@@ -48,7 +55,7 @@ impl Writer {
         loop {
             if later.is_empty() && closing.is_none() {
                 match jobs.recv().await {
-                    Some(Job::Commit { batch, answer }) => later.push_back((*batch, answer)),
+                    Some(Job::Commit(waiting)) => later.push_back(*waiting),
                     Some(Job::Close { done }) => closing = Some(done),
                     None => break,
                 }
@@ -58,13 +65,15 @@ impl Writer {
                 && let Ok(job) = jobs.try_recv()
             {
                 match job {
-                    Job::Commit { batch, answer } => later.push_back((*batch, answer)),
+                    Job::Commit(waiting) => later.push_back(*waiting),
                     Job::Close { done } => closing = Some(done),
                 }
             }
-            let group = one_of_each_session(&mut later);
-            if !group.is_empty() {
-                self.commit(group).await;
+            if let Some(first) = deadline(&later) {
+                match self.lane.ready(first).await {
+                    Ok(()) => self.commit(one_of_each_session(&mut later)).await,
+                    Err(error) => refuse(&mut later, &error),
+                }
             } else if let Some(done) = closing {
                 self.lane.close();
                 let _ = done.send(());
@@ -91,7 +100,7 @@ impl Writer {
             }
             return;
         }
-        for (_, answer) in group {
+        for Waiting { answer, .. } in group {
             let _ = answer.send(Err(error.clone()));
         }
     }
@@ -99,10 +108,11 @@ impl Writer {
     /// Of each batch that was written: which, its number among the commits, and its first history entry's.
     async fn transact(&self, group: &[Waiting]) -> Result<Vec<(usize, i64, i64)>, CommitError> {
         let told = self.relay.is_followed();
-        let rows = Rows::of(group.iter().map(|(batch, _)| batch), told);
+        let rows = Rows::of(group.iter().map(|one| &one.batch), told);
+        let deadline = deadline(group).unwrap_or_else(Instant::now);
         let params = rows.params(&self.server, &self.node, &told);
         for _ in 0..TRIES_MAX {
-            match self.lane.once(COMMIT, &params, Instant::now() + self.wait).await {
+            match self.lane.once(COMMIT, &params, deadline).await {
                 Ok(found) => {
                     let placed = found.iter().map(|row| {
                         let idx: i64 = row.get(0);
@@ -128,7 +138,7 @@ impl Writer {
     fn answer(&self, group: Vec<Waiting>, placed: &[(usize, i64, i64)]) {
         let mut placed = placed.iter().peekable();
         let (mut told, mut answers) = (Vec::new(), Vec::with_capacity(group.len()));
-        for (place, (batch, answer)) in group.into_iter().enumerate() {
+        for (place, Waiting { batch, answer, .. }) in group.into_iter().enumerate() {
             let result = match placed.next_if(|(written, ..)| *written == place) {
                 None => Err(CommitError::Conflict),
                 Some((_, num, first_seq)) => {
@@ -151,13 +161,28 @@ impl Writer {
 fn one_of_each_session(waiting: &mut VecDeque<Waiting>) -> Vec<Waiting> {
     let mut sessions = HashSet::new();
     let (mut group, mut rest) = (Vec::new(), VecDeque::new());
-    for (batch, answer) in waiting.drain(..) {
-        if group.len() < GROUP_BATCHES_MAX && sessions.insert(batch.session.id.clone()) {
-            group.push((batch, answer));
+    for one in waiting.drain(..) {
+        if group.len() < GROUP_BATCHES_MAX && sessions.insert(one.batch.session.id.clone()) {
+            group.push(one);
         } else {
-            rest.push_back((batch, answer));
+            rest.push_back(one);
         }
     }
     *waiting = rest;
     group
+}
+
+/// When the first of these has waited long enough.
+fn deadline<'a>(waiting: impl IntoIterator<Item = &'a Waiting>) -> Option<Instant> {
+    waiting.into_iter().map(|one| one.deadline).min()
+}
+
+/// There is no connection: all whose time is up are told so at once, and everybody, if waiting does not help.
+fn refuse(waiting: &mut VecDeque<Waiting>, error: &StoreError) {
+    let soon = Instant::now() + SOON;
+    let (over, rest) = waiting.drain(..).partition::<VecDeque<_>, _>(|one| one.deadline <= soon || !error.passes());
+    *waiting = rest;
+    for Waiting { answer, .. } in over {
+        let _ = answer.send(Err(error.clone().into()));
+    }
 }

@@ -1,12 +1,15 @@
 //! One SQLite file in WAL mode with `synchronous=FULL`: one writer thread with group commit, one lane for the small
 //! reads that decisions need and one for lists, so that a long list never delays a firing.
 
+mod inspect;
 mod lane;
 mod migrate;
 mod purge;
 mod read;
 mod write;
 mod writer;
+
+pub use inspect::{Inspection, Integrity, inspect};
 
 use crate::{
     CommitError, Committed, Feed, Found, HistoryFilter, HourTally, ItemFilter, Recorded, SessionFilter, Store,
@@ -28,8 +31,7 @@ use std::{
     },
 };
 use tokio::sync::oneshot;
-use write::Places;
-use writer::{Checkpointer, Job, Writer};
+use writer::{Checkpointer, Job, Start};
 
 /// Pages each connection keeps in memory. The operating system caches the file as well, so more buys little.
 const WRITER_CACHE_KIB: i64 = 4 * 1024;
@@ -73,18 +75,16 @@ impl SqliteStore {
         let checkpointing = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let listeners = Arc::new(Listeners::default());
         let (jobs, queue) = mpsc::channel();
-        let writer = Writer {
+        let writer = Start {
             connection,
             server,
             next_seq: last_seq + 1,
-            places: Places::default(),
             log_pages,
             checkpointer: Checkpointer::start(checkpointing)?,
             listeners: listeners.clone(),
-            broken: None,
-            _lock: lock,
+            lock,
         };
-        writer.start(queue)?;
+        writer.spawn(queue)?;
         Ok(Self {
             server_id,
             server,
@@ -106,6 +106,12 @@ impl Store for SqliteStore {
         let (answer, result) = oneshot::channel();
         let job = Job::Commit { batch: Box::new(batch), answer };
         self.jobs.send(job).map_err(|_| StoreError::Closed)?;
+        result.await.map_err(|_| StoreError::Closed)?
+    }
+
+    async fn try_write(&self) -> Result<(), StoreError> {
+        let (answer, result) = oneshot::channel();
+        self.jobs.send(Job::Try { answer }).map_err(|_| StoreError::Closed)?;
         result.await.map_err(|_| StoreError::Closed)?
     }
 
@@ -221,8 +227,11 @@ fn lock(database: &Path) -> Result<File, StoreError> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory).map_err(unwritable)?;
     }
-    let mut file =
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(unwritable)?;
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(&path).map_err(unwritable)?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {

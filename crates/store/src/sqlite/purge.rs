@@ -1,7 +1,8 @@
 //! Retention. Finding the rows is a read; only the short deletes by key hold the writer.
 
 use crate::HOURS_KEPT;
-use rusqlite::{Connection, Result, params};
+use rusqlite::{Connection, OptionalExtension, Result, params};
+use std::collections::BTreeMap;
 
 /// Numbers of the rows to remove, per table.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -67,11 +68,7 @@ pub fn remove(connection: &Connection, expired: &Expired) -> Result<usize> {
     let (server, before) = expired.hours;
     connection.prepare_cached("DELETE FROM hours WHERE server = ?1 AND hour < ?2")?.execute([server, before])?;
     Ok(remove("DELETE FROM items WHERE seq = ?1 AND ended IS NOT NULL", &expired.items)?
-        + remove(
-            "DELETE FROM messages WHERE seq = ?1 AND (delivered_at IS NOT NULL OR EXISTS
-             (SELECT 1 FROM sessions WHERE num = messages.session AND state = 'closed'))",
-            &expired.messages,
-        )?
+        + remove_messages(connection, &expired.messages)?
         + remove("DELETE FROM history WHERE seq = ?1", &expired.history)?
         + remove(
             &format!(
@@ -88,4 +85,28 @@ pub fn remove(connection: &Connection, expired: &Expired) -> Result<usize> {
              AND last_history < (SELECT min(seq) FROM history WHERE server = sessions.server)",
             &expired.sessions,
         )?)
+}
+
+/// A closed session has fewer to tell afterwards, which whoever remembers it has to notice.
+fn remove_messages(connection: &Connection, keys: &[i64]) -> Result<usize> {
+    let mut statement = connection.prepare_cached(
+        "DELETE FROM messages WHERE seq = ?1 AND (delivered_at IS NOT NULL OR EXISTS
+         (SELECT 1 FROM sessions WHERE num = messages.session AND state = 'closed'))
+         RETURNING session, delivered_at IS NULL",
+    )?;
+    let (mut removed, mut untold) = (0, BTreeMap::<i64, i64>::new());
+    for key in keys {
+        let gone: Option<(i64, bool)> = statement.query_row([key], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        removed += usize::from(gone.is_some());
+        if let Some((session, true)) = gone {
+            *untold.entry(session).or_default() += 1;
+        }
+    }
+    let mut less = connection.prepare_cached(
+        "UPDATE sessions SET version = version + 1, pending_messages = pending_messages - ?2 WHERE num = ?1",
+    )?;
+    for (session, count) in untold {
+        less.execute([session, count])?;
+    }
+    Ok(removed)
 }

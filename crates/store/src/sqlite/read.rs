@@ -5,7 +5,7 @@ use crate::{
     query::hour_of,
 };
 use reveille_core::{
-    AgentId, HistoryEntry, Item, ItemId, Kind, Lease, LeaseId, Message, MessageKind, Needs, RequestKey, Session,
+    AgentId, HistoryEntry, Item, ItemId, Kind, Lease, LeaseId, Message, MessageKind, Needs, Quiet, RequestKey, Session,
     SessionId, SubjectKind, Timestamp, Utterance,
     command::{Select, State},
     message::Delivered,
@@ -112,8 +112,8 @@ pub fn deadlines(connection: &Connection, server: i64, limit: usize) -> Result<V
 pub fn items(connection: &Connection, server: i64, filter: &ItemFilter) -> Result<Vec<Found>> {
     // The plus keeps SQLite from an index that would make it sort everything: newest first is the order of the rows, and
     // a session's own items are few.
-    let plus =
-        if filter.id.is_none() && (filter.order == Order::Newest || filter.session.is_some()) { "+" } else { "" };
+    let by_rows = filter.id.is_none() && (filter.order == Order::Newest || filter.session.is_some());
+    let plus = if by_rows && !filter.awaiting { "+" } else { "" };
     let mut sql = format!(
         "SELECT i.seq, s.name, i.kind, i.body FROM items i JOIN sessions s ON s.num = i.session
          WHERE {plus}i.server = ?1"
@@ -135,6 +135,9 @@ pub fn items(connection: &Connection, server: i64, filter: &ItemFilter) -> Resul
     }
     if let Some(after) = filter.after {
         and("i.seq <", Box::new(after));
+    }
+    if filter.awaiting {
+        sql.push_str(" AND i.awaits IS NOT NULL");
     }
     if !filter.statuses.is_empty() {
         let places: Vec<String> = filter
@@ -313,7 +316,7 @@ fn agent_row(row: &Row<'_>) -> Result<(AgentId, StoredAgent)> {
 }
 
 const SESSION: &str = "name, version, state, sessions.created_at, active_at, live_timers, live_reminders, pending_messages, client, \
-     cwd, agent";
+     cwd, agent, quiet";
 
 fn session_named(connection: &Connection, server: i64, id: &SessionId) -> Result<Option<(i64, Session)>> {
     connection
@@ -341,6 +344,7 @@ fn session_row(row: &Row<'_>) -> Result<Session> {
         client: row.get(9)?,
         cwd: row.get(10)?,
         agent: row.get::<_, Option<String>>(11)?.map(AgentId::new),
+        quiet: row.get::<_, Option<String>>(12)?.map(|text| known(12, &text, Quiet::decode)).transpose()?,
     })
 }
 

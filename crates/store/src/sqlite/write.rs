@@ -1,9 +1,69 @@
 //! One batch into SQL. Statements only; nothing is decided here but "is the version still the expected one".
 
 use crate::StoredAgent;
-use reveille_core::{AgentId, Batch, Item, ItemWrite, Message, MessageWrite, SessionId};
-use rusqlite::{Connection, OptionalExtension, Result, params};
+use reveille_core::{AgentId, Batch, Item, ItemWrite, Message, MessageWrite, Quiet, SessionId};
+use rusqlite::{Connection, OptionalExtension, Result, Statement, params};
 use std::collections::HashMap;
+
+/// The statements of most batches, prepared once: to find each again by its text would cost a good part of what it does.
+pub struct Statements<'c> {
+    connection: &'c Connection,
+    often: [Option<Statement<'c>>; 5],
+}
+
+#[derive(Clone, Copy)]
+enum Often {
+    InsertSession,
+    UpdateSession,
+    InsertItem,
+    UpdateItem,
+    InsertHistory,
+}
+
+impl Often {
+    const fn sql(self) -> &'static str {
+        match self {
+            Often::InsertSession => {
+                "INSERT INTO sessions
+                 (server, name, version, state, created_at, active_at, live_timers, live_reminders, pending_messages,
+                  last_history, client, cwd, agent, quiet)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT DO NOTHING"
+            }
+            Often::UpdateSession => {
+                "UPDATE sessions
+                 SET version = ?3, state = ?4, active_at = ?5, live_timers = ?6, live_reminders = ?7, pending_messages = ?8,
+                     last_history = ?9, client = ?10, cwd = ?11, agent = ?12, quiet = ?13
+                 WHERE num = ?1 AND version = ?2"
+            }
+            Often::InsertItem => {
+                "INSERT INTO items
+                 (server, session, id, kind, status, due, ended, request_key, request_print, awaits, body)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"
+            }
+            Often::UpdateItem => {
+                "UPDATE items SET status = ?3, due = ?4, ended = ?5, awaits = ?6, body = ?7 WHERE server = ?1 AND id = ?2"
+            }
+            Often::InsertHistory => {
+                "INSERT INTO history (seq, server, session, prev, at, kind, subject, event, data)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"
+            }
+        }
+    }
+}
+
+impl<'c> Statements<'c> {
+    pub fn on(connection: &'c Connection) -> Self {
+        Self { connection, often: [const { None }; 5] }
+    }
+
+    fn get(&mut self, which: Often) -> Result<&mut Statement<'c>> {
+        let slot = &mut self.often[which as usize];
+        if slot.is_none() {
+            *slot = Some(self.connection.prepare(which.sql())?);
+        }
+        Ok(slot.as_mut().expect("it was just put there"))
+    }
+}
 
 /// Whether the batch was applied, or was decided on a state that is gone.
 #[derive(Debug, PartialEq, Eq)]
@@ -43,17 +103,18 @@ impl Places {
 /// Applies the batch inside the open transaction. History entries get the numbers from `first_seq` on. After an error
 /// the transaction must be rolled back: part of the batch may be in it.
 pub fn apply(
-    connection: &Connection,
+    statements: &mut Statements<'_>,
     server: i64,
     places: &mut Places,
     batch: &Batch,
     first_seq: i64,
 ) -> Result<Applied> {
-    let Some(place) = session(connection, server, places, batch, first_seq)? else {
+    let connection = statements.connection;
+    let Some(place) = session(statements, server, places, batch, first_seq)? else {
         return Ok(Applied::Conflict);
     };
     for write in &batch.items {
-        item(connection, server, place.num, write)?;
+        item(statements, server, place.num, write)?;
     }
     for write in &batch.messages {
         match write {
@@ -71,22 +132,17 @@ pub fn apply(
     let mut prev = place.last_history;
     for (entry, seq) in batch.history.iter().zip(first_seq..) {
         let data = (!entry.data.is_null()).then(|| entry.data.to_string());
-        connection
-            .prepare_cached(
-                "INSERT INTO history (seq, server, session, prev, at, kind, subject, event, data)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-            )?
-            .execute(params![
-                seq,
-                server,
-                place.num,
-                prev,
-                entry.at.as_millis(),
-                entry.kind.as_str(),
-                entry.subject.as_ref(),
-                entry.event.as_ref(),
-                data,
-            ])?;
+        statements.get(Often::InsertHistory)?.execute(params![
+            seq,
+            server,
+            place.num,
+            prev,
+            entry.at.as_millis(),
+            entry.kind.as_str(),
+            entry.subject.as_ref(),
+            entry.event.as_ref(),
+            data,
+        ])?;
         prev = seq;
     }
     Ok(Applied::Yes)
@@ -96,7 +152,7 @@ pub fn apply(
 /// nothing when it is not at the expected version. Without RETURNING, for which SQLite would keep a journal for each
 /// statement.
 fn session(
-    connection: &Connection,
+    statements: &mut Statements<'_>,
     server: i64,
     places: &mut Places,
     batch: &Batch,
@@ -108,57 +164,45 @@ fn session(
         entries => first_seq + entries - 1,
     };
     let Some(expected) = batch.expected else {
-        let inserted = connection
-            .prepare_cached(
-                "INSERT INTO sessions
-                 (server, name, version, state, created_at, active_at, live_timers, live_reminders, pending_messages,
-                  last_history, client, cwd, agent)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) ON CONFLICT DO NOTHING",
-            )?
-            .execute(params![
-                server,
-                session.id.as_str(),
-                session.version as i64,
-                session.state.as_str(),
-                session.created_at.as_millis(),
-                session.active_at.as_millis(),
-                session.live_timers,
-                session.live_reminders,
-                session.pending_messages,
-                last_history(0),
-                session.client,
-                session.cwd,
-                session.agent.as_ref().map(AgentId::as_str),
-            ])?;
-        if inserted == 0 {
-            return Ok(None);
-        }
-        let num = connection.last_insert_rowid();
-        places.set(&session.id, Place { num, last_history: last_history(0) });
-        return Ok(Some(Place { num, last_history: 0 }));
-    };
-    let Some(place) = place(connection, server, places, &session.id)? else { return Ok(None) };
-    let updated = connection
-        .prepare_cached(
-            "UPDATE sessions
-             SET version = ?3, state = ?4, active_at = ?5, live_timers = ?6, live_reminders = ?7, pending_messages = ?8,
-                 last_history = ?9, client = ?10, cwd = ?11, agent = ?12
-             WHERE num = ?1 AND version = ?2",
-        )?
-        .execute(params![
-            place.num,
-            expected as i64,
+        let inserted = statements.get(Often::InsertSession)?.execute(params![
+            server,
+            session.id.as_str(),
             session.version as i64,
             session.state.as_str(),
+            session.created_at.as_millis(),
             session.active_at.as_millis(),
             session.live_timers,
             session.live_reminders,
             session.pending_messages,
-            last_history(place.last_history),
+            last_history(0),
             session.client,
             session.cwd,
             session.agent.as_ref().map(AgentId::as_str),
+            session.quiet.as_ref().map(Quiet::encode),
         ])?;
+        if inserted == 0 {
+            return Ok(None);
+        }
+        let num = statements.connection.last_insert_rowid();
+        places.set(&session.id, Place { num, last_history: last_history(0) });
+        return Ok(Some(Place { num, last_history: 0 }));
+    };
+    let Some(place) = place(statements.connection, server, places, &session.id)? else { return Ok(None) };
+    let updated = statements.get(Often::UpdateSession)?.execute(params![
+        place.num,
+        expected as i64,
+        session.version as i64,
+        session.state.as_str(),
+        session.active_at.as_millis(),
+        session.live_timers,
+        session.live_reminders,
+        session.pending_messages,
+        last_history(place.last_history),
+        session.client,
+        session.cwd,
+        session.agent.as_ref().map(AgentId::as_str),
+        session.quiet.as_ref().map(Quiet::encode),
+    ])?;
     if updated == 0 {
         return Ok(None);
     }
@@ -176,36 +220,37 @@ fn place(connection: &Connection, server: i64, places: &Places, id: &SessionId) 
         .optional()
 }
 
-fn item(connection: &Connection, server: i64, session: i64, write: &ItemWrite) -> Result<()> {
+fn item(statements: &mut Statements<'_>, server: i64, session: i64, write: &ItemWrite) -> Result<()> {
     let millis = |item: &Item| (item.due().map(|t| t.as_millis()), item.ended_at().map(|t| t.as_millis()));
+    let awaits = write.item().awaits().then_some(1);
     match write {
         ItemWrite::Insert { item, key } => {
             let (due, ended) = millis(item);
-            connection
-                .prepare_cached(
-                    "INSERT INTO items (server, session, id, kind, status, due, ended, request_key, request_print, body)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-                )?
-                .execute(params![
-                    server,
-                    session,
-                    item.id().as_str(),
-                    item.kind().as_str(),
-                    item.status(),
-                    due,
-                    ended,
-                    key.as_ref().map(|key| key.key.as_str()),
-                    key.as_ref().map(|key| key.fingerprint.as_str()),
-                    item.encode(),
-                ])?;
+            statements.get(Often::InsertItem)?.execute(params![
+                server,
+                session,
+                item.id().as_str(),
+                item.kind().as_str(),
+                item.status(),
+                due,
+                ended,
+                key.as_ref().map(|key| key.key.as_str()),
+                key.as_ref().map(|key| key.fingerprint.as_str()),
+                awaits,
+                item.encode(),
+            ])?;
         }
         ItemWrite::Update(item) => {
             let (due, ended) = millis(item);
-            connection
-                .prepare_cached(
-                    "UPDATE items SET status = ?3, due = ?4, ended = ?5, body = ?6 WHERE server = ?1 AND id = ?2",
-                )?
-                .execute(params![server, item.id().as_str(), item.status(), due, ended, item.encode()])?;
+            statements.get(Often::UpdateItem)?.execute(params![
+                server,
+                item.id().as_str(),
+                item.status(),
+                due,
+                ended,
+                awaits,
+                item.encode(),
+            ])?;
         }
     }
     Ok(())
@@ -255,6 +300,16 @@ fn withdraw_message(connection: &Connection, session: i64, message: &Message) ->
     connection
         .prepare_cached("DELETE FROM messages WHERE session = ?1 AND delivered_at IS NULL AND id = ?2")?
         .execute(params![session, message.id.as_ref()])?;
+    Ok(())
+}
+
+/// Whether anything can be written at all, see [`crate::Store::try_write`]. It counts, so that a page really changes.
+pub fn tried(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute(
+        "INSERT INTO meta (key, value) VALUES ('tries', '1')
+         ON CONFLICT (key) DO UPDATE SET value = CAST(value AS INTEGER) + 1",
+        [],
+    )?;
     Ok(())
 }
 

@@ -5,7 +5,7 @@
 use super::{
     failed,
     purge::{self, Expired},
-    write::{self, Applied, Places},
+    write::{self, Applied, Places, Statements},
 };
 use crate::{CommitError, Committed, StoreError, StoredAgent, feed::Listeners, query::hour_of};
 use reveille_core::{AgentId, Batch, batch::tally};
@@ -35,34 +35,75 @@ pub enum Job {
     Commit { batch: Box<Batch>, answer: Answer },
     Purge { expired: Expired, answer: oneshot::Sender<Result<usize, StoreError>> },
     Agent { id: AgentId, agent: Option<StoredAgent>, answer: oneshot::Sender<Result<bool, StoreError>> },
+    Try { answer: oneshot::Sender<Result<(), StoreError>> },
     Close { done: oneshot::Sender<()> },
 }
 
-pub struct Writer {
+/// What the thread is started with.
+pub struct Start {
     pub connection: Connection,
     pub server: i64,
     pub next_seq: i64,
-    pub places: Places,
     /// Pages in the log as of the last commit. The file's size says nothing: it is used again from its beginning.
     pub log_pages: Arc<AtomicU32>,
     /// Writes the log back into the database while this thread goes on committing.
     pub checkpointer: Checkpointer,
     pub listeners: Arc<Listeners>,
-    /// A commit whose durability is unknown: nothing may be written after it, or an answer could be a lie.
-    pub broken: Option<StoreError>,
     /// Held as long as this thread may write, so that no second process does.
-    pub _lock: File,
+    pub lock: File,
 }
 
-impl Writer {
-    pub fn start(self, jobs: mpsc::Receiver<Job>) -> Result<thread::JoinHandle<()>, StoreError> {
+impl Start {
+    pub fn spawn(self, jobs: mpsc::Receiver<Job>) -> Result<thread::JoinHandle<()>, StoreError> {
         thread::Builder::new()
             .name("sqlite-writer".into())
             .spawn(move || self.serve(&jobs))
             .map_err(|error| StoreError::Failed(error.to_string()))
     }
 
-    fn serve(mut self, jobs: &mpsc::Receiver<Job>) {
+    fn serve(self, jobs: &mpsc::Receiver<Job>) {
+        let Start { connection, server, next_seq, log_pages, checkpointer, listeners, lock } = self;
+        let mut writer = Writer {
+            connection: &connection,
+            statements: Statements::on(&connection),
+            server,
+            next_seq,
+            places: Places::default(),
+            log_pages,
+            checkpointer: &checkpointer,
+            listeners,
+            broken: None,
+        };
+        let closing = writer.serve(jobs);
+        drop(writer);
+        // Two checkpoints exclude each other, and only the last one leaves everything in the one file.
+        checkpointer.finish();
+        let _ = connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
+        drop(connection);
+        // Closing would not do: a process that is just being started may hold a copy of the descriptor for a moment.
+        let _ = lock.unlock();
+        if let Some(done) = closing {
+            let _ = done.send(());
+        }
+    }
+}
+
+struct Writer<'c> {
+    connection: &'c Connection,
+    statements: Statements<'c>,
+    server: i64,
+    next_seq: i64,
+    places: Places,
+    log_pages: Arc<AtomicU32>,
+    checkpointer: &'c Checkpointer,
+    listeners: Arc<Listeners>,
+    /// A commit whose durability is unknown: nothing may be written after it, or an answer could be a lie.
+    broken: Option<StoreError>,
+}
+
+impl Writer<'_> {
+    /// Until it is told to close, or nobody is left who could tell it anything.
+    fn serve(&mut self, jobs: &mpsc::Receiver<Job>) -> Option<oneshot::Sender<()>> {
         let mut closing = None;
         while closing.is_none() {
             let Ok(first) = jobs.recv() else { break };
@@ -76,6 +117,9 @@ impl Writer {
                     Job::Agent { id, agent, answer } => {
                         let _ = answer.send(self.set_agent(&id, agent.as_ref()));
                     }
+                    Job::Try { answer } => {
+                        let _ = answer.send(self.write_apart(write::tried));
+                    }
                     Job::Close { done } => {
                         closing = Some(done);
                         break;
@@ -85,16 +129,7 @@ impl Writer {
             self.commit(group);
             self.checkpoint_if_large();
         }
-        let Writer { connection, checkpointer, _lock: lock, .. } = self;
-        // Two checkpoints exclude each other, and only the last one leaves everything in the one file.
-        checkpointer.finish();
-        let _ = connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
-        drop(connection);
-        // Closing would not do: a process that is just being started may hold a copy of the descriptor for a moment.
-        let _ = lock.unlock();
-        if let Some(done) = closing {
-            let _ = done.send(());
-        }
+        closing
     }
 
     /// Commits the group in one transaction, or, if one of its batches cannot be written at all, each alone.
@@ -137,28 +172,24 @@ impl Writer {
     fn apply_all(&mut self, group: &[(Batch, Answer)]) -> Result<Vec<Applied>, CommitError> {
         self.connection.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
         let mut seq = self.next_seq;
-        let mut tallies: HashMap<&str, i64> = HashMap::new();
-        let mut hours: HashMap<(i64, &str), i64> = HashMap::new();
+        let mut tallies: HashMap<(i64, &str), i64> = HashMap::new();
         let mut applied = Vec::with_capacity(group.len());
         for (batch, _) in group {
-            let one = write::apply(&self.connection, self.server, &mut self.places, batch, seq).map_err(refused)?;
+            let one = write::apply(&mut self.statements, self.server, &mut self.places, batch, seq).map_err(refused)?;
             if one == Applied::Yes {
                 seq += batch.history.len() as i64;
                 let hour = hour_of(batch.session.active_at);
                 for tally in &batch.tallies {
-                    *tallies.entry(&tally.name).or_default() += tally.by;
-                    if tally::is_count(&tally.name) {
-                        *hours.entry((hour, &tally.name)).or_default() += tally.by;
-                    }
+                    *tallies.entry((hour, &tally.name)).or_default() += tally.by;
                 }
             }
             applied.push(one);
         }
-        for (name, by) in tallies {
-            write::add_tally(&self.connection, self.server, name, by).map_err(failed)?;
-        }
-        for ((hour, name), by) in hours {
-            write::add_hour(&self.connection, self.server, hour, name, by).map_err(failed)?;
+        for ((hour, name), by) in tallies {
+            write::add_tally(self.connection, self.server, name, by).map_err(failed)?;
+            if tally::is_count(name) {
+                write::add_hour(self.connection, self.server, hour, name, by).map_err(failed)?;
+            }
         }
         if let Err(error) = self.connection.execute_batch("COMMIT") {
             return Err(self.uncertain(failed(error)).into());
@@ -199,28 +230,26 @@ impl Writer {
     }
 
     fn purge(&mut self, expired: &Expired) -> Result<usize, StoreError> {
-        if let Some(error) = &self.broken {
-            return Err(error.clone());
-        }
-        let tx = self.connection.transaction().map_err(failed)?;
         self.places.forget();
-        let removed = purge::remove(&tx, expired).map_err(failed)?;
-        if let Err(error) = tx.commit() {
-            return Err(self.uncertain(failed(error)));
-        }
-        Ok(removed)
+        self.write_apart(|tx| purge::remove(tx, expired))
     }
 
     fn set_agent(&mut self, id: &AgentId, agent: Option<&StoredAgent>) -> Result<bool, StoreError> {
+        let server = self.server;
+        self.write_apart(|tx| write::set_agent(tx, server, id, agent))
+    }
+
+    /// What is no batch has a transaction of its own.
+    fn write_apart<T>(&mut self, write: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         if let Some(error) = &self.broken {
             return Err(error.clone());
         }
-        let tx = self.connection.transaction().map_err(failed)?;
-        let was = write::set_agent(&tx, self.server, id, agent).map_err(failed)?;
+        let tx = self.connection.unchecked_transaction().map_err(failed)?;
+        let written = write(&tx).map_err(failed)?;
         if let Err(error) = tx.commit() {
             return Err(self.uncertain(failed(error)));
         }
-        Ok(was)
+        Ok(written)
     }
 
     fn checkpoint_if_large(&mut self) {

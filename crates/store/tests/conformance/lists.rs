@@ -1,9 +1,12 @@
 //! The lists: what they hold, in which order, and how they are paged through.
 
 use crate::drive::{self, *};
-use reveille_core::{Call, Command, Millis, Sleep};
+use reveille_core::{Call, Command, Millis, Sleep, condition::Sighting};
 use reveille_store::{HistoryFilter, ItemFilter, Order, SessionFilter, Store};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 /// Two sessions with items of every status.
 async fn furnished(store: &dyn Store) {
@@ -104,6 +107,34 @@ pub async fn items_come_soonest_first_if_wanted(store: &Arc<dyn Store>) {
     assert_eq!(found_ids(&**store, of_a).await, ["timer_paused", "timer_running"]);
     let running = ItemFilter { statuses: vec!["running".into(), "completed".into()], ..soonest };
     assert_eq!(found_ids(&**store, running).await, ["timer_running_2", "timer_running"]);
+}
+
+pub async fn what_waits_for_a_condition_is_found(store: &Arc<dyn Store>) {
+    furnished(&**store).await;
+    let awaiting = ItemFilter { awaiting: true, ..every_item() };
+    let ids = async || found_ids(&**store, awaiting.clone()).await;
+    assert_eq!(ids().await, [""; 0]);
+    for (number, id) in ["timer_met", "timer_frozen", "timer_ended", "timer_waits"].into_iter().enumerate() {
+        let Command::Create { id, purpose, total, .. } = wait(id, "条件 🙂", 600) else {
+            unreachable!("a creation")
+        };
+        let until = Some(until("db:5432"));
+        let create = Command::Create { id, purpose, total, timeout: None, until, key: None, task: None };
+        run(&**store, ["a", "b"][number % 2], create, at(0)).await;
+    }
+    assert_eq!(ids().await, ["timer_waits", "timer_ended", "timer_frozen", "timer_met"]);
+    let page = ItemFilter { limit: 1, ..awaiting.clone() };
+    let first = store.items(page.clone()).await.unwrap().remove(0);
+    assert_eq!(found_ids(&**store, ItemFilter { after: Some(first.seq), ..page }).await, ["timer_ended"]);
+    let sighting = Sighting { id: iid("timer_met"), since: at(0), seen: "db:5432 takes connections".into() };
+    run(&**store, "a", Command::Meet { sightings: vec![sighting], standing: HashMap::new() }, at(5)).await;
+    run(&**store, "b", pause("timer_frozen", 60), at(5)).await;
+    run(&**store, "a", stop("timer_ended"), at(5)).await;
+    assert_eq!(ids().await, ["timer_waits"]);
+    run(&**store, "b", resume("timer_frozen"), at(9)).await;
+    assert_eq!(ids().await, ["timer_waits", "timer_frozen"]);
+    let met = store.items(ItemFilter { id: Some("timer_met".into()), ..every_item() }).await.unwrap().remove(0);
+    assert_eq!(met.item.as_timer().unwrap().met(), Some("db:5432 takes connections"));
 }
 
 pub async fn sessions_come_newest_first_page_by_page(store: &Arc<dyn Store>) {

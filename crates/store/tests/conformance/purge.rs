@@ -76,6 +76,24 @@ pub async fn undelivered_messages_of_closed_sessions_go(store: &Arc<dyn Store>) 
     assert_eq!(names, ["last", "young"]);
 }
 
+/// Its history's last entry keeps the session; what cannot be told any more is not counted either.
+pub async fn a_session_counts_no_messages_that_are_gone(store: &Arc<dyn Store>) {
+    let store = &**store;
+    run(store, "a", wait("timer_1", "x", 10), at(0)).await;
+    run(store, "a", fire(&["timer_1"]), at(10)).await;
+    run(store, "a", close(), at(20)).await;
+    let session = async || picture(store).await.sessions.into_iter().next().unwrap();
+    let before = session().await;
+    assert_eq!(before.pending_messages, 1);
+    purge_all(store, at(30), ALL).await;
+    let after = session().await;
+    assert_eq!(after.pending_messages, 0);
+    assert!(after.version > before.version, "whoever remembers it has to look again");
+    run(store, "a", wait("timer_2", "x", 10), at(40)).await;
+    run(store, "a", fire(&["timer_2"]), at(50)).await;
+    assert_eq!((session().await.pending_messages, inbox(store, "a").await.len()), (1, 1));
+}
+
 /// Delivered messages are not shown by anything: only the count tells.
 pub async fn delivered_messages_go(store: &Arc<dyn Store>) {
     let store = &**store;

@@ -88,6 +88,7 @@ pub async fn extreme_times_are_kept(store: &Arc<dyn Store>) {
         purpose: Purpose::Mission("x".into()),
         total: Millis::new(u64::MAX),
         timeout: None,
+        until: None,
         key: None,
         task: None,
     };

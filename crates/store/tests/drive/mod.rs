@@ -3,10 +3,11 @@
 #![allow(dead_code)] // each test binary uses its own part of it
 
 use reveille_core::{
-    AgentId, Batch, Call, Command, Decision, Item, ItemId, LeaseId, Limits, Message, Millis, Needs, Purpose, Reject,
-    RequestKey, Session, SessionId, Timestamp, Utterance,
+    AgentId, Batch, Call, Command, Condition, Decision, Item, ItemId, LeaseId, Limits, Message, Millis, Needs, Purpose,
+    Reject, RequestKey, Session, SessionId, Timestamp, Utterance,
     call::{End, Report},
     command::{Ride, Select, State},
+    condition::Wanted,
     decide,
     reminder::{Ask, Change, Content, Due},
     session_timer::{Action, Reset, Spec},
@@ -61,7 +62,15 @@ pub fn mission(id: &str, mission: &str, seconds: u64) -> Command {
 }
 
 pub fn create(id: &str, purpose: Purpose, seconds: u64, key: Option<RequestKey>) -> Command {
-    Command::Create { id: iid(id), purpose, total: Millis::from_secs(seconds), timeout: None, key, task: None }
+    Command::Create {
+        id: iid(id),
+        purpose,
+        total: Millis::from_secs(seconds),
+        timeout: None,
+        until: None,
+        key,
+        task: None,
+    }
 }
 
 pub fn keyed(id: &str, key: &str, fingerprint: &str, seconds: u64) -> Command {
@@ -87,12 +96,12 @@ pub fn cancel_reminder(id: &str) -> Command {
 /// A user's message that begins the session with these timers, or suspends those it has.
 pub fn message(timers: Vec<(ItemId, Spec)>, said: &str, now: Timestamp) -> Command {
     let said = vec![Utterance::new("said_user", Role::User, said, now)];
-    Command::Message { agent: AgentId::new(AGENT), timers: Some(timers), turn: None, said }
+    Command::Message { agent: AgentId::new(AGENT), timers: Some(timers), turn: None, said, quiet: None }
 }
 
 pub fn response(said: &str, now: Timestamp) -> Command {
     let said = vec![Utterance::new("said_agent", Role::Assistant, said, now)];
-    Command::Response { turn: None, said, notify: Vec::new() }
+    Command::Response { agent: None, turn: None, said, notify: Vec::new() }
 }
 
 pub const AGENT: &str = "acme:客服";
@@ -141,7 +150,7 @@ pub fn commit_lease(lease: &str) -> Command {
 }
 
 pub fn close() -> Command {
-    Command::Close { note: None }
+    Command::Close { note: None, notify: Vec::new() }
 }
 
 /// Leases up to `messages_max` messages for half a minute and does nothing else.
@@ -225,6 +234,7 @@ pub struct Picture {
     pub states: Vec<(State, Vec<Item>)>,
     pub items: Vec<(SessionId, Item)>,
     pub soonest: Vec<(SessionId, Item)>,
+    pub awaiting: Vec<(SessionId, Item)>,
     pub deadlines: Vec<(Timestamp, ItemId)>,
     pub conversations: Vec<Vec<Utterance>>,
     pub agents: Vec<(AgentId, StoredAgent)>,
@@ -257,6 +267,7 @@ pub async fn try_picture(store: &dyn Store) -> Result<Picture, StoreError> {
         states,
         items: unnumbered(store.items(every_item()).await?),
         soonest: unnumbered(store.items(soonest).await?),
+        awaiting: unnumbered(store.items(ItemFilter { awaiting: true, ..every_item() }).await?),
         deadlines: store.deadlines(ALL).await?,
         conversations,
         agents: store.agents().await?,
@@ -272,6 +283,13 @@ fn second<A, B>((_, second): (A, B)) -> B {
 
 fn unnumbered(found: Vec<Found>) -> Vec<(SessionId, Item)> {
     found.into_iter().map(|found| (found.session, found.item)).collect()
+}
+
+/// A condition that nobody looks at here.
+pub fn until(address: &str) -> Wanted {
+    let (host, port) = address.split_once(':').expect("host:port");
+    let condition = Condition::Tcp { host: host.into(), port: port.parse().expect("a port") };
+    Wanted { condition, node: Some("节点".into()) }
 }
 
 pub fn every_item() -> ItemFilter {

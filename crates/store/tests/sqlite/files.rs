@@ -34,7 +34,7 @@ async fn the_log_is_write_ahead_and_the_file_is_marked_as_ours() {
     let pragma = |name: &str| reader.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap();
     let mode: String = reader.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
     assert_eq!(mode, "wal");
-    assert_eq!((pragma("application_id"), pragma("user_version")), (0x5256_4c45, 1));
+    assert_eq!((pragma("application_id"), pragma("user_version")), (0x5256_4c45, 2));
     // Other programs may read while the store runs, and see what was answered.
     let count: i64 = reader.query_row("SELECT count(*) FROM items", [], |row| row.get(0)).unwrap();
     assert_eq!(count, 1);
@@ -97,7 +97,8 @@ fn a_file_that_is_no_database_is_refused_untouched() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("notes.txt");
     let noise: Vec<u8> = (0..20_000u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-    for content in [b"hello".to_vec(), "会议记录\n".repeat(3000).into_bytes(), noise, b"SQLite format 3\0".to_vec()]
+    for content in
+        [b"S".to_vec(), b"hello".to_vec(), "会议记录\n".repeat(3000).into_bytes(), noise, b"SQLite format 3\0".to_vec()]
     {
         fs::write(&path, content).unwrap();
         not_ours(&path);
@@ -140,12 +141,44 @@ async fn a_newer_format_is_refused_untouched() {
         set_version(99);
         let error = refused_untouched(&path);
         assert!(
-            matches!(&error, StoreError::Newer { path: named, found: 99, known: 1 } if *named == path),
+            matches!(&error, StoreError::Newer { path: named, found: 99, known: 2 } if *named == path),
             "{error:?}"
         );
-        set_version(1);
+        set_version(2);
         assert_eq!(found_ids(&open(&path), every_item()).await, ["timer_1"], "nothing was lost by trying");
     }
+}
+
+/// Forms between two releases have the number of a released one, and would be taken for it.
+#[tokio::test]
+async fn a_form_that_was_never_released_is_refused_untouched() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory.path().join("reveille.db"));
+    run(&store, "a", wait("timer_1", "x", 600), at(0)).await;
+    store.close().await;
+    for (name, sql, said) in [
+        (
+            "early",
+            "DROP TABLE hours; ALTER TABLE sessions DROP COLUMN agent",
+            "no table hours, no column sessions.agent",
+        ),
+        ("first_with_more", "PRAGMA user_version = 1", "a column items.awaits, a column sessions.quiet"),
+        ("second_with_less", "ALTER TABLE sessions DROP COLUMN quiet", "no column sessions.quiet"),
+    ] {
+        let path = directory.path().join(name);
+        fs::copy(directory.path().join("reveille.db"), &path).unwrap();
+        Connection::open(&path).unwrap().execute_batch(&format!("PRAGMA journal_mode = delete; {sql}")).unwrap();
+        let error = refused_untouched(&path);
+        assert_eq!(error.code(), "storage_unreleased");
+        assert!(error.to_string().contains(said) && error.to_string().contains(path.to_str().unwrap()), "{error}");
+        let inspected = reveille_store::sqlite::inspect(&path, std::time::Duration::from_secs(5));
+        assert!(matches!(&inspected, Err(StoreError::Unreleased { .. })), "{inspected:?}");
+    }
+    // What somebody else keeps beside ours is theirs.
+    let path = directory.path().join("beside");
+    fs::copy(directory.path().join("reveille.db"), &path).unwrap();
+    Connection::open(&path).unwrap().execute_batch("CREATE TABLE notes (text); ANALYZE").unwrap();
+    assert_eq!(found_ids(&open(&path), every_item()).await, ["timer_1"]);
 }
 
 #[tokio::test]

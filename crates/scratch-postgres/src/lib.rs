@@ -12,6 +12,7 @@ use std::{
     fs,
     io::Write,
     net::TcpListener,
+    ops::Range,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
@@ -27,6 +28,7 @@ use tempfile::TempDir;
 
 /// A cluster that does not answer by then has failed.
 const START_MAX: Duration = Duration::from_secs(60);
+const PORTS: Range<u16> = 20_000..32_000;
 
 /// How much a cluster cares for its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +89,7 @@ impl Cluster {
             Care::Durable => tempfile::tempdir().unwrap(),
         };
         programs.give(dir.path());
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         Cluster { programs, dir, port, running: Mutex::new(None), databases: AtomicUsize::new(0) }
     }
 
@@ -121,6 +123,12 @@ impl Cluster {
         while !self.answers() {
             assert!(began.elapsed() < START_MAX, "PostgreSQL does not start:\n{}", self.log());
             thread::sleep(Duration::from_millis(20));
+            // What it was killed with may hold its port or its memory for a moment longer.
+            let ended = self.running.lock().unwrap().as_mut().is_none_or(|child| child.try_wait().unwrap().is_some());
+            if ended {
+                thread::sleep(Duration::from_millis(200));
+                self.launch();
+            }
         }
     }
 
@@ -154,9 +162,10 @@ impl Cluster {
         if let Ok(text) = fs::read_to_string(&pid_file)
             && let Some(pid) = text.lines().next()
         {
-            let children = Command::new("pkill").args(["-KILL", "-P", pid]).status();
+            // Standing still it cannot start another one in between.
+            let _ = Command::new("kill").args(["-STOP", pid]).status();
+            let _ = Command::new("pkill").args(["-KILL", "-P", pid]).status();
             let _ = Command::new("kill").args(["-KILL", pid]).status();
-            let _ = (children, Command::new("pkill").args(["-KILL", "-P", pid]).status());
         }
         self.reap();
     }
@@ -234,6 +243,15 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Below those that the system gives to connections: one of these may not take it while the cluster is down.
+fn free_port() -> u16 {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let first = std::process::id() as usize * 31;
+    let tries = (0..PORTS.len()).map(|_| first + NEXT.fetch_add(1, Ordering::Relaxed));
+    let mut ports = tries.map(|number| PORTS.start + (number % PORTS.len()) as u16);
+    ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).expect("a port is free")
 }
 
 /// Starts a child that is ended when this process dies. The kernel ties that to the thread that starts it, so a thread

@@ -28,11 +28,14 @@ impl Recorded {
 }
 
 /// What became of an answer.
-enum End {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
     /// The connection may be used again.
     Whole,
     /// It is to be closed.
     Broken,
+    /// It is to be closed without a word.
+    Reset,
     /// The other side went first.
     Abandoned,
 }
@@ -43,21 +46,24 @@ struct Link<'a, T> {
     upstream: &'a Upstream,
 }
 
-pub async fn serve<T: AsyncRead + AsyncWrite + Unpin + Send>(io: T, upstream: &Upstream) -> io::Result<()> {
+/// How the connection is to end.
+pub async fn serve<T: AsyncRead + AsyncWrite + Unpin + Send>(io: T, upstream: &Upstream) -> io::Result<End> {
     let (reader, writer) = tokio::io::split(io);
     let mut link = Link { reader, writer, upstream };
     let mut buffer = Vec::new();
-    while let Some(request) = link.request(&mut buffer).await? {
+    let mut end = End::Whole;
+    while end == End::Whole
+        && let Some(request) = link.request(&mut buffer).await?
+    {
         upstream.log.record(request.clone());
-        let end = link.answer(&request).await.unwrap_or(End::Abandoned);
-        match end {
-            End::Whole => continue,
-            End::Abandoned => upstream.log.abandoned.send_modify(|count| *count += 1),
-            End::Broken => {}
-        }
-        break;
+        end = link.answer(&request).await.unwrap_or(End::Abandoned);
     }
-    link.writer.shutdown().await
+    match end {
+        End::Abandoned => upstream.log.abandoned.send_modify(|count| *count += 1),
+        End::Reset => return Ok(end),
+        End::Whole | End::Broken => {}
+    }
+    link.writer.shutdown().await.map(|()| end)
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Link<'_, T> {
@@ -100,10 +106,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Link<'_, T> {
             Err(_) if request.header("content-encoding").is_some() => Value::Null,
             Err(error) => return self.json(400, &[], &protocol.error(400, &error.to_string())).await,
         };
-        let (script, text, answers) = match Script::find(request.header("x-script"), &body) {
-            Ok(found) => found,
-            Err(why) => return self.json(400, &[], &protocol.error(400, &why)).await,
-        };
+        let (script, text, answers) =
+            match Script::find(request.header("x-script"), &body, |body| self.upstream.improvise(body)) {
+                Ok(found) => found,
+                Err(why) => return self.json(400, &[], &protocol.error(400, &why)).await,
+            };
         if script.head_after > 0 && !self.wait(script.head_after).await? {
             return Ok(End::Abandoned);
         }
@@ -131,18 +138,20 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Link<'_, T> {
                 }
                 Step::Stall => return self.stall().await,
                 Step::Cut => return Ok(End::Broken),
+                Step::Reset => return Ok(End::Reset),
                 step => writer.note(step),
             }
         }
         let body = script.body.clone().unwrap_or_else(|| writer.whole().to_string());
-        let head = head(200, "application/json", &script.headers);
+        let head = head(200, script.content_type.as_deref().unwrap_or("application/json"), &script.headers);
         let length = body.len() as i64 + script.lie;
         self.write(format!("{head}content-length: {length}\r\n\r\n{body}").as_bytes()).await?;
         Ok(if script.lie == 0 { End::Whole } else { End::Broken })
     }
 
     async fn stream(&mut self, script: &Script, mut writer: Writer) -> io::Result<End> {
-        let head = head(200, "text/event-stream; charset=utf-8", &script.headers);
+        let kind = script.content_type.as_deref().unwrap_or("text/event-stream; charset=utf-8");
+        let head = head(200, kind, &script.headers);
         self.write(format!("{head}transfer-encoding: chunked\r\n\r\n").as_bytes()).await?;
         for step in &script.steps {
             match step {
@@ -162,6 +171,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Link<'_, T> {
                 }
                 Step::Stall => return self.stall().await,
                 Step::Cut => return Ok(End::Broken),
+                Step::Reset => return Ok(End::Reset),
                 Step::Close => {
                     self.write(b"0\r\n\r\n").await?;
                     return Ok(End::Whole);
@@ -179,6 +189,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Link<'_, T> {
     }
 
     async fn other(&mut self, request: &Recorded, path: &str) -> io::Result<End> {
+        let script = request.header("x-script").and_then(|script| serde_json::from_str::<Script>(script).ok());
+        if let Some(Script { status: Some(status), headers, body, .. }) = script {
+            return self.json(status, &headers, &body.unwrap_or_default()).await;
+        }
         let body = match path {
             "/v1/models" => {
                 let entry = |id: &String| json!({"id": id, "object": "model", "created": 1, "owned_by": "script"});
@@ -226,5 +240,6 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Link<'_, T> {
 
 fn head(status: u16, kind: &str, headers: &[(String, String)]) -> String {
     let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    format!("HTTP/1.1 {status} Scripted\r\ncontent-type: {kind}\r\nx-request-id: req_scripted\r\n{headers}")
+    let kind = if kind.is_empty() { String::new() } else { format!("content-type: {kind}\r\n") };
+    format!("HTTP/1.1 {status} Scripted\r\n{kind}x-request-id: req_scripted\r\n{headers}")
 }

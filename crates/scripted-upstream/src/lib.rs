@@ -11,6 +11,7 @@ pub use http::Recorded;
 pub use script::{Script, Step};
 pub use wire::Protocol;
 
+use serde_json::Value;
 use std::{
     collections::HashMap,
     io,
@@ -19,7 +20,7 @@ use std::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
     sync::watch,
     task::JoinHandle,
 };
@@ -37,11 +38,15 @@ pub struct Log {
     written: watch::Sender<u64>,
 }
 
+/// What to say to a request that brings no script; `None`: a greeting.
+pub type Improvise = Arc<dyn Fn(&Value) -> Option<Script> + Send + Sync>;
+
 #[derive(Clone, Default)]
 pub struct Upstream {
     pub log: Arc<Log>,
     /// What `GET /v1/models` lists.
     pub models: Arc<Vec<String>>,
+    improvise: Option<Improvise>,
 }
 
 /// One that listens; stops when dropped.
@@ -56,6 +61,15 @@ impl Upstream {
         Self { models: Arc::new(models.iter().map(ToString::to_string).collect()), ..Self::default() }
     }
 
+    /// Has words of its own for requests without a script.
+    pub fn saying(self, improvise: impl Fn(&Value) -> Option<Script> + Send + Sync + 'static) -> Self {
+        Self { improvise: Some(Arc::new(improvise)), ..self }
+    }
+
+    fn improvise(&self, body: &Value) -> Option<Script> {
+        self.improvise.as_ref()?(body)
+    }
+
     pub async fn listen(self, address: &str) -> io::Result<Listening> {
         let listener = TcpListener::bind(address).await?;
         let (address, upstream) = (listener.local_addr()?, self.clone());
@@ -63,7 +77,7 @@ impl Upstream {
             while let Ok((stream, _)) = listener.accept().await {
                 let _ = stream.set_nodelay(true);
                 let upstream = self.clone();
-                tokio::spawn(async move { upstream.serve(stream).await });
+                tokio::spawn(async move { upstream.serve_tcp(stream).await });
             }
         });
         Ok(Listening { address, upstream, task })
@@ -73,6 +87,13 @@ impl Upstream {
     pub async fn serve(&self, io: impl AsyncRead + AsyncWrite + Unpin + Send) {
         self.log.connections.send_modify(|count| *count += 1);
         let _ = http::serve(io, self).await;
+    }
+
+    async fn serve_tcp(&self, mut stream: TcpStream) {
+        self.log.connections.send_modify(|count| *count += 1);
+        if let Ok(http::End::Reset) = http::serve(&mut stream, self).await {
+            let _ = stream.set_zero_linger();
+        }
     }
 }
 

@@ -1,5 +1,6 @@
-//! What an answer is to be. JSON in the header `x-script`, else in the last message that begins with `script:`; else a
-//! greeting. What the model said after that message decides which of the script's answers is next.
+//! What an answer is to be. JSON in the header `x-script`, else in the last message that begins with `script:`; else what
+//! the upstream was told to say by itself, or a greeting. What the model said after that message decides which of the
+//! script's answers is next.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -12,6 +13,8 @@ pub struct Script {
     /// Only so many times; then the script is carried out as if it had no `status`.
     pub times: Option<u32>,
     pub headers: Vec<(String, String)>,
+    /// Other than the protocol's; empty: none.
+    pub content_type: Option<String>,
     /// Milliseconds before the head.
     pub head_after: u64,
     /// Whole answers: a body other than the protocol's.
@@ -52,17 +55,28 @@ pub enum Step {
     Close,
     /// The connection ends, in the middle of the body.
     Cut,
+    /// The same, with a reset where there is such a thing.
+    Reset,
 }
 
 impl Script {
-    /// The script, its text, and how many answers came before in the same turn.
-    pub fn find(header: Option<&str>, body: &Value) -> Result<(Self, String, usize), String> {
+    /// The script, its text, and how many answers came before in the same turn. Without one: what `improvise` says.
+    pub fn find(
+        header: Option<&str>,
+        body: &Value,
+        improvise: impl FnOnce(&Value) -> Option<Self>,
+    ) -> Result<(Self, String, usize), String> {
         let (text, answers) = match header {
             Some(header) => (Some(header.to_owned()), 0),
             None => last_script(body),
         };
         match text {
-            Some(text) => match serde_json::from_str::<Self>(&text) {
+            // What a gateway adds to the message is none of it.
+            Some(text) => match serde_json::Deserializer::from_str(&text)
+                .into_iter::<Self>()
+                .next()
+                .unwrap_or(Ok(Self::default()))
+            {
                 Ok(script) if answers == 0 => Ok((script, text, 0)),
                 Ok(mut script) if answers <= script.then.len() => {
                     Ok((script.then.swap_remove(answers - 1), text, answers))
@@ -70,8 +84,21 @@ impl Script {
                 Ok(_) => Ok((Self::greeting(body), String::new(), answers)),
                 Err(error) => Err(format!("the script does not fit: {error}")),
             },
-            None => Ok((Self::greeting(body), String::new(), 0)),
+            None => match improvise(body) {
+                Some(script) => Ok((script, String::new(), answers)),
+                None => Ok((Self::greeting(body), String::new(), 0)),
+            },
         }
+    }
+
+    /// One answer that is this text.
+    pub fn says(text: &str) -> Self {
+        Self::of(vec![Step::Text(text.to_owned())])
+    }
+
+    /// One answer of these steps.
+    pub fn of(steps: Vec<Step>) -> Self {
+        Self { steps, ..Self::default() }
     }
 
     /// Says what was asked, so that a test sees what arrived.
@@ -91,17 +118,16 @@ fn last_script(body: &Value) -> (Option<String>, usize) {
         let text = messages.and_then(Value::as_str).and_then(script);
         return (text, 0);
     };
-    let Some(place) = messages.iter().rposition(|message| text(message).and_then(script).is_some()) else {
-        return (None, 0);
-    };
-    let (mut answers, mut speaking) = (0, false);
-    for message in &messages[place..] {
+    let place = messages.iter().rposition(|message| text(message).and_then(script).is_some());
+    let mut answers = 0;
+    let mut speaking = false;
+    for message in &messages[place.unwrap_or(0)..] {
         let model =
             message["role"] == "assistant" || matches!(message["type"].as_str(), Some("function_call" | "reasoning"));
         answers += usize::from(model && !speaking);
         speaking = model;
     }
-    (text(&messages[place]).and_then(script), answers)
+    (place.and_then(|place| text(&messages[place])).and_then(script), answers)
 }
 
 fn script(text: &str) -> Option<String> {

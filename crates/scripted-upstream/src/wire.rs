@@ -96,7 +96,7 @@ impl Writer {
             Step::Comment => out.push_str(": keep-alive\n\n"),
             Step::Ping => self.ping(&mut out),
             Step::Raw(raw) => out.push_str(raw),
-            Step::Repeat { .. } | Step::Wait(_) | Step::Stall | Step::Close | Step::Cut => {}
+            Step::Repeat { .. } | Step::Wait(_) | Step::Stall | Step::Close | Step::Cut | Step::Reset => {}
         }
         out
     }

@@ -1,5 +1,5 @@
-//! The memory that request bodies may take, all calls together. A body is charged as it comes, not by what its head
-//! promises, and its charge lasts as long as its bytes do, whoever holds them.
+//! The memory that something may take, all calls together: request bodies on their way, turns that wait. A body is charged as it
+//! comes, not by what its head promises, and its charge lasts as long as its bytes do, whoever holds them.
 
 use crate::fault::Fault;
 use bytes::Bytes;
@@ -58,6 +58,27 @@ impl Charge {
             None => self.permit = Some(more),
         }
         Ok(())
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Adds to the charge if there is room, and says whether there was.
+    pub fn try_grow(&mut self, bytes: usize) -> bool {
+        let has = self.permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let wants = (self.bytes + bytes).div_ceil(UNIT_BYTES).saturating_sub(has);
+        let Some(more) =
+            u32::try_from(wants).ok().and_then(|wants| self.budget.0.clone().try_acquire_many_owned(wants).ok())
+        else {
+            return false;
+        };
+        self.bytes += bytes;
+        match &mut self.permit {
+            Some(permit) => permit.merge(more),
+            None => self.permit = Some(more),
+        }
+        true
     }
 
     /// The body, with its charge tied to it: both end with the last clone.

@@ -1,19 +1,12 @@
 //! Connections to upstreams: TCP and TLS with the system's roots, or whatever a test puts in their place.
 
 use async_trait::async_trait;
-use futures_util::future::BoxFuture;
 use http::Uri;
-use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper::rt::{Read, Write};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
-use std::{
-    io,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
-use tower::{BoxError, Service, ServiceExt};
+use hyper_util::client::legacy::connect::{Connection, HttpConnector};
+use std::{io, sync::Arc, time::Duration};
+use tower::{BoxError, ServiceExt};
 
 /// Finds out that a peer is gone without a word, on connections that wait.
 const TCP_KEEPALIVE: Duration = Duration::from_secs(60);
@@ -67,7 +60,6 @@ impl Dial for Net {
 }
 
 /// Dials within the upstream's limit.
-#[derive(Clone)]
 pub(crate) struct Connector {
     pub dial: Arc<dyn Dial>,
     pub limit: Option<Duration>,
@@ -78,66 +70,14 @@ pub(crate) struct Connector {
 #[error("no connection within {} ms", .0.as_millis())]
 pub(crate) struct ConnectTimeout(pub Duration);
 
-impl Service<Uri> for Connector {
-    type Response = Wire;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Wire, BoxError>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, to: Uri) -> Self::Future {
-        let Self { dial, limit } = self.clone();
-        Box::pin(async move {
-            let dialling = dial.dial(to);
-            match limit {
-                Some(limit) => match tokio::time::timeout(limit, dialling).await {
-                    Ok(dialled) => dialled.map(Wire),
-                    Err(_) => Err(ConnectTimeout(limit).into()),
-                },
-                None => dialling.await.map(Wire),
+impl Connector {
+    pub async fn connect(&self, to: Uri) -> Result<Box<dyn Link>, BoxError> {
+        let dialling = self.dial.dial(to);
+        match self.limit {
+            Some(limit) => {
+                tokio::time::timeout(limit, dialling).await.unwrap_or_else(|_| Err(ConnectTimeout(limit).into()))
             }
-        })
-    }
-}
-
-pub(crate) struct Wire(Box<dyn Link>);
-
-impl Connection for Wire {
-    fn connected(&self) -> Connected {
-        self.0.connected()
-    }
-}
-
-impl Read for Wire {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.0).poll_read(cx, buffer)
-    }
-}
-
-impl Write for Wire {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut *self.0).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.0).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.0).poll_shutdown(cx)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.0.is_write_vectored()
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut *self.0).poll_write_vectored(cx, slices)
+            None => dialling.await,
+        }
     }
 }

@@ -17,20 +17,21 @@ use std::{
 
 pub(crate) struct Opaque<S> {
     /// What was read already.
-    pub begun: VecDeque<Bytes>,
-    pub source: S,
-    pub vigil: Vigil,
-    pub ledger: Option<Ledger>,
-    pub upstream: String,
-    pub over: bool,
+    begun: VecDeque<Bytes>,
+    source: S,
+    vigil: Vigil,
+    ledger: Ledger,
+    over: bool,
 }
 
 impl<S> Opaque<S> {
+    pub fn new(begun: VecDeque<Bytes>, source: S, vigil: Vigil, ledger: Ledger) -> Self {
+        Self { begun, source, vigil, ledger, over: false }
+    }
+
     fn end(&mut self, outcome: Outcome) {
         self.over = true;
-        if let Some(ledger) = &mut self.ledger {
-            ledger.end(outcome);
-        }
+        self.ledger.end(outcome);
     }
 
     fn fail(&mut self, fault: Fault) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
@@ -53,14 +54,15 @@ impl<S: Body<Data = Bytes, Error: Display> + Unpin> Body for Opaque<S> {
         }
         match Pin::new(&mut this.source).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
+                this.vigil.byte();
                 this.vigil.alive();
-                if let (Some(ledger), Some(data)) = (&mut this.ledger, frame.data_ref()) {
-                    ledger.chunk(data.len());
+                if let Some(data) = frame.data_ref() {
+                    this.ledger.chunk(data.len());
                 }
                 Poll::Ready(Some(Ok(frame)))
             }
             Poll::Ready(Some(Err(error))) => {
-                let upstream = this.upstream.clone();
+                let upstream = this.ledger.report.turn.upstream.clone();
                 this.fail(Fault::Broken { upstream, why: error.to_string() })
             }
             Poll::Ready(None) => {

@@ -7,7 +7,7 @@ use crate::{
     limits::IdleCounts,
     protocol::{Kind, Protocol, Seen},
     report::{Ledger, Outcome},
-    sse::Splitter,
+    sse::{Splitter, TooLarge},
     vigil::Vigil,
 };
 use bytes::Bytes;
@@ -65,38 +65,39 @@ impl<S> Relay<S> {
         if self.idle_counts == IdleCounts::Anything {
             self.vigil.alive();
         }
-        let (block, ends) = match self.splitter.push(chunk) {
-            Ok(split) => split,
-            Err(_) => {
-                let (upstream, max) = (self.upstream(), self.event_bytes_max);
-                return self.fail(Fault::EventTooLarge { upstream, max });
-            }
+        let (block, too_large) = match self.splitter.push(chunk) {
+            Ok((block, _)) => (block, false),
+            Err(TooLarge(block)) => (block, true),
         };
-        let mut start = 0;
-        for &end in ends {
+        let (mut start, ended) = (0, self.seen.ended);
+        for &end in self.splitter.ends() {
             let kind = self.protocol.read(&block[start..end], &mut self.seen);
             if self.idle_counts == IdleCounts::Content && kind != Kind::Alive {
                 self.vigil.alive();
             }
             start = end;
         }
+        if self.seen.ended && !ended {
+            self.vigil = Vigil::closing();
+        }
         if !block.is_empty() {
             self.out.push_back(block);
+        }
+        if too_large {
+            let (upstream, max) = (self.upstream(), self.event_bytes_max);
+            self.fail(Fault::EventTooLarge { upstream, max });
         }
     }
 
     /// The source ended by itself.
     fn ended(&mut self) {
         let rest = self.splitter.finish();
-        if !rest.is_empty() {
-            // A last frame without its empty line.
-            self.protocol.read(&rest, &mut self.seen);
-        }
-        if !self.protocol.is_complete(&self.seen) {
+        if !self.protocol.is_complete_with(&rest, &self.seen) {
             let upstream = self.upstream();
             return self.fail(Fault::Incomplete { upstream });
         }
         if !rest.is_empty() {
+            self.protocol.read(&rest, &mut self.seen);
             self.out.push_back(rest);
         }
         self.close(Outcome::Complete);

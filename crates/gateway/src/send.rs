@@ -3,7 +3,9 @@
 use crate::{
     dial::{ConnectTimeout, Connector, Dial},
     fault::Fault,
+    flow::{Flow, causes, why},
     headers,
+    lanes::{Lanes, Lost},
     limits::Limit,
     protocol::Protocol,
     upstream::Upstream,
@@ -11,29 +13,18 @@ use crate::{
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use http_body_util::Full;
-use hyper::body::Incoming;
-use hyper_util::{
-    client::legacy::{Client, Error},
-    rt::{TokioExecutor, TokioTimer},
-};
-use std::{sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// Idle connections are let go before most servers do it themselves.
-const POOL_IDLE: Duration = Duration::from_secs(50);
-/// What one read from an HTTP/1 upstream takes at most. Every open stream has such a buffer.
-const READ_BYTES: usize = 4 * 1024;
 /// The first wait before another try; doubles.
 const BACKOFF: Duration = Duration::from_millis(300);
 /// An upstream that asks for more patience than this gets its answer passed on instead.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(15);
-/// Finds out that an HTTP/2 peer is gone.
-const HTTP2_PING: Duration = Duration::from_secs(30);
 
 /// An upstream and its connections.
 pub(crate) struct Route {
     pub upstream: Upstream,
-    client: Client<Connector, Full<Bytes>>,
+    lanes: Lanes,
 }
 
 /// What is sent.
@@ -49,17 +40,24 @@ pub(crate) struct Call {
 /// Until when the answer must have begun, and which limit says so.
 pub(crate) type Deadline = Option<(Instant, Limit, Duration)>;
 
+/// Why there is no answer, and whether another try may bring one.
+struct Miss {
+    fault: Fault,
+    again: Again,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Again {
+    Never,
+    Later,
+    /// The connection had come to its end: another will do.
+    AtOnce,
+}
+
 impl Route {
     pub fn new(upstream: Upstream, dial: Arc<dyn Dial>) -> Self {
         let connector = Connector { dial, limit: upstream.limits.connect };
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .timer(TokioTimer::new())
-            .pool_idle_timeout(POOL_IDLE)
-            .http2_keep_alive_interval(HTTP2_PING)
-            .http1_read_buf_exact_size(READ_BYTES)
-            .build(connector);
-        Self { upstream, client }
+        Self { upstream, lanes: Lanes::new(connector) }
     }
 
     /// Sends, and gives the head of the answer. `attempts` counts the tries.
@@ -69,20 +67,23 @@ impl Route {
         deadline: Deadline,
         retries: u32,
         attempts: &mut u32,
-    ) -> Result<Response<Incoming>, Fault> {
+    ) -> Result<Response<Flow>, Fault> {
         let request = self.request(call)?;
+        let mut at_once = true;
         loop {
             *attempts += 1;
             let sent = self.once(request.clone(), deadline).await;
-            let left = *attempts <= retries;
             let wait = match &sent {
-                Ok(response) if left => retry_after(response, *attempts),
-                Err(Fault::Unreachable { .. }) if left => Some(backoff(*attempts)),
-                _ => None,
+                _ if *attempts > retries => None,
+                Ok(response) => retry_after(response, *attempts),
+                Err(Miss { again: Again::AtOnce, .. }) if std::mem::take(&mut at_once) => Some(Duration::ZERO),
+                Err(Miss { again: Again::AtOnce | Again::Later, .. }) => Some(backoff(*attempts)),
+                Err(Miss { again: Again::Never, .. }) => None,
             };
             match wait.filter(|wait| deadline.is_none_or(|(end, ..)| Instant::now() + *wait < end)) {
+                Some(Duration::ZERO) => {}
                 Some(wait) => sleep(wait).await,
-                None => return sent,
+                None => return sent.map_err(|miss| miss.fault),
             }
         }
     }
@@ -101,29 +102,53 @@ impl Route {
         Ok(request)
     }
 
-    async fn once(&self, request: Request<Full<Bytes>>, deadline: Deadline) -> Result<Response<Incoming>, Fault> {
-        let sending = self.client.request(request);
+    async fn once(&self, request: Request<Full<Bytes>>, deadline: Deadline) -> Result<Response<Flow>, Miss> {
+        let sending = self.lanes.send(request);
         let sent = match deadline {
-            Some((end, limit, after)) => timeout_at(end, sending).await.map_err(|_| Fault::Limit { limit, after })?,
+            Some((end, limit, after)) => timeout_at(end, sending)
+                .await
+                .map_err(|_| Miss { fault: Fault::Limit { limit, after }, again: Again::Never })?,
             None => sending.await,
         };
-        sent.map_err(|error| self.fault(&error))
+        sent.map_err(|lost| self.miss(&lost))
     }
 
-    fn fault(&self, error: &Error) -> Fault {
-        let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
-        for cause in causes.clone() {
-            if let Some(ConnectTimeout(after)) = cause.downcast_ref() {
-                return Fault::Limit { limit: Limit::Connect, after: *after };
-            }
-        }
+    fn miss(&self, lost: &Lost) -> Miss {
         let upstream = self.upstream.name.clone();
-        let why = causes.last().map_or_else(|| error.to_string(), ToString::to_string);
-        match error.is_connect() {
-            true => Fault::Unreachable { upstream, why },
-            false => Fault::Broken { upstream, why },
+        match lost {
+            Lost::Dialling(error) => match causes(&**error).find_map(|cause| cause.downcast_ref()) {
+                Some(ConnectTimeout(after)) => {
+                    Miss { fault: Fault::Limit { limit: Limit::Connect, after: *after }, again: Again::Never }
+                }
+                None => Miss { fault: Fault::Unreachable { upstream, why: why(&**error) }, again: Again::Later },
+            },
+            Lost::Calling { error, answered } => match end(error, *answered) {
+                Some(again) => Miss { fault: Fault::Unanswered { upstream, why: why(error) }, again },
+                None => Miss { fault: Fault::Broken { upstream, why: why(error) }, again: Again::Never },
+            },
         }
     }
+}
+
+/// The connection ended before anything of an answer came.
+fn end(error: &hyper::Error, answered: bool) -> Option<Again> {
+    // The peer says itself that it did not look at the request.
+    let refused = causes(error).filter_map(|cause| cause.downcast_ref::<h2::Error>()).any(|error| {
+        let reason = if error.is_go_away() { h2::Reason::NO_ERROR } else { h2::Reason::REFUSED_STREAM };
+        error.is_remote() && error.reason() == Some(reason)
+    });
+    if refused || error.is_canceled() {
+        return Some(Again::AtOnce);
+    }
+    let broken = causes(error).filter_map(|cause| cause.downcast_ref::<io::Error>()).any(|error| {
+        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, UnexpectedEof};
+        matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected | UnexpectedEof)
+    });
+    if !broken && !error.is_incomplete_message() {
+        return None;
+    }
+    // One that had carried answers is often closed by its server just as it is used again. A new one is not.
+    Some(if answered { Again::AtOnce } else { Again::Never })
 }
 
 /// How long to wait before asking again; `None` if the answer is to be taken as it is.
@@ -143,9 +168,10 @@ fn retry_after<B>(response: &Response<B>, attempt: u32) -> Option<Duration> {
     let asked = match (text("retry-after-ms"), text("retry-after")) {
         (Some(ms), _) => ms.trim().parse().ok().map(Duration::from_millis),
         (None, Some(seconds)) => seconds.trim().parse().ok().map(Duration::from_secs),
-        (None, None) => Some(backoff(attempt)),
+        (None, None) => Some(Duration::ZERO),
     };
-    asked.filter(|wait| *wait <= RETRY_AFTER_MAX)
+    // At once is never meant, whatever is said.
+    asked.filter(|wait| *wait <= RETRY_AFTER_MAX).map(|wait| wait.max(backoff(attempt)))
 }
 
 /// Doubles, and is spread so that many do not come back at once.

@@ -91,6 +91,17 @@ pub(crate) fn event(frame: &[u8]) -> Option<Value> {
     serde_json::from_slice(sse::field(frame, b"data")?).ok().filter(Value::is_object)
 }
 
+/// The fields of what should be an object; what is none becomes an empty one.
+pub(crate) fn fields(value: &mut Value) -> &mut Map<String, Value> {
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    match value {
+        Value::Object(fields) => fields,
+        _ => unreachable!("it is one now"),
+    }
+}
+
 /// A frame again, with other JSON.
 pub(crate) fn frame(event: Option<&str>, data: &Value) -> Bytes {
     sse::frame(event, &data.to_string())

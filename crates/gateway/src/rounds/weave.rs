@@ -2,7 +2,10 @@
 //! share is that a frame which needs no change passes as it came.
 
 use super::{chat::Chunks, heard::Heard, messages::Blocks, responses::Items};
-use crate::protocol::{Kind, Protocol};
+use crate::{
+    protocol::{Kind, Protocol},
+    stage::ToolResult,
+};
 use bytes::Bytes;
 use memchr::memmem;
 use serde_json::Value;
@@ -18,8 +21,14 @@ pub(crate) trait Weave: Send {
     /// A sign of life of the kind that clients really count.
     fn alive(&mut self) -> Bytes;
 
+    /// All known clients go by it for as long as it takes.
+    fn lasts(&self) -> bool {
+        true
+    }
+
     /// Another round follows instead of what would have closed the answer; what has to go out of that all the same.
-    fn again(&mut self, closing: Vec<Bytes>, heard: &Heard) -> Vec<Bytes>;
+    /// `results` are those of the round's calls that were answered here.
+    fn again(&mut self, closing: Vec<Bytes>, heard: &Heard, results: &[ToolResult]) -> Vec<Bytes>;
 
     /// The end. `heard` is the last round, unless everything [is plain](Self::is_plain).
     fn close(&mut self, closing: Vec<Bytes>, heard: Option<&Heard>) -> Vec<Bytes>;
@@ -40,22 +49,25 @@ pub(crate) enum Fate {
     CloseWith(Bytes),
 }
 
-/// The tools that a stage serves: the client sees no calls to them.
+/// The tools that a stage serves. The client sees nothing of calls to them, or sees them as calls of the server's own.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Served(Arc<[String]>);
+pub(crate) struct Served {
+    names: Arc<[String]>,
+    pub shown: bool,
+}
 
 impl Served {
-    pub fn new(names: &[String]) -> Self {
-        Self(names.into())
+    pub fn new(names: &[String], shown: bool) -> Self {
+        Self { names: names.into(), shown }
     }
 
     pub fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|known| known == name)
+        self.names.iter().any(|known| known == name)
     }
 
     /// One of the names stands in these bytes as a JSON text. Cheap; what it finds is read properly afterwards.
     pub fn mentioned(&self, raw: &[u8]) -> bool {
-        self.0.iter().any(|name| {
+        self.names.iter().any(|name| {
             let mut found = memmem::find_iter(raw, name.as_bytes());
             found.any(|at| at > 0 && raw[at - 1] == b'"' && raw.get(at + name.len()) == Some(&b'"'))
         })
@@ -70,8 +82,14 @@ pub(crate) fn weave(protocol: Protocol, served: Served) -> Box<dyn Weave> {
     }
 }
 
+/// A whole answer, and in its protocol's own form what is shown of the calls in it.
+pub(crate) struct Round {
+    pub answer: Value,
+    pub shown: Vec<Value>,
+}
+
 /// Several whole answers as one, without the calls that the client is not to see.
-pub(crate) fn merge(protocol: Protocol, rounds: Vec<Value>, served: &Served) -> Value {
+pub(crate) fn merge(protocol: Protocol, rounds: Vec<Round>, served: &Served) -> Value {
     match protocol {
         Protocol::Chat => super::chat::merge(rounds, served),
         Protocol::Responses => super::responses::merge(rounds, served),

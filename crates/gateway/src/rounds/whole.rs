@@ -1,9 +1,14 @@
 //! The same for answers that come in one piece: they are held back until the turn is over, and put together.
 
-use super::{Again, add, heard::Heard, weave::merge};
+use super::{
+    Again, add,
+    heard::Heard,
+    pause, shown,
+    weave::{Round, merge},
+};
 use crate::{
     fault::Fault,
-    protocol::{Protocol, Seen},
+    protocol::{Protocol, Seen, Waiting},
     report::Ledger,
     stage::{More, Next, Visits},
     vigil::Vigil,
@@ -23,35 +28,41 @@ pub(crate) async fn turn(
     again: &mut Again,
     ledger: &mut Ledger,
 ) -> Result<Bytes, Fault> {
-    let protocol = again.draft.protocol;
+    let protocol = again.protocol();
     let (mut bytes, mut rounds) = (first.clone(), Vec::new());
     loop {
-        let mut seen = Seen { begun: true, ended: true, ..Seen::default() };
+        let mut seen = Seen { begun: true, ended: true, waiting: Waiting::Silent, ..Seen::default() };
         protocol.read_whole(&bytes, &mut seen);
         ledger.report.usage = add(ledger.report.usage, seen.usage);
         // Most answers have no call of ours and are not continued: they are not read any further.
-        let mut answer = None;
+        let (mut value, mut heard) = (None, None);
+        let mut look = || {
+            let (read, heard) = look_into(protocol, &bytes)?;
+            value = Some(read);
+            Some(heard)
+        };
         if !rounds.is_empty() || protocol == Protocol::Responses || again.served.mentioned(&bytes) {
-            let Some(read) = Answer::read(protocol, &bytes) else { return Ok(bytes) };
-            again.sort(&read.heard, &mut seen);
-            seen.answer_id = read.heard.id();
-            answer = Some(read);
+            heard = look();
+            let Some(heard) = &heard else { return Ok(bytes) };
+            again.sort(heard, &mut seen);
+            seen.answer_id = heard.id();
         }
         let owing = !seen.calls.is_empty() && seen.client_calls.is_empty();
         let untouched = rounds.is_empty() && seen.calls.is_empty();
-        let next = match visits.on_finish(&seen).await {
+        let mut seen_calls = Vec::new();
+        let next = match pause::decide(visits, &seen, again, &mut heard, bytes.len(), &mut look).await {
             Next::End => None,
             Next::Continue(more) => {
-                let Some(read) = answer.take().or_else(|| Answer::read(protocol, &bytes)) else { return Ok(bytes) };
-                let asked = next(again, &read.heard, &more, ledger).await;
-                if asked.is_err() {
-                    visits.on_unanswered();
+                let Some(heard) = heard.or_else(look) else { return Ok(bytes) };
+                seen_calls = shown::of(&heard, &more.results, protocol, &again.served);
+                let asked = next(again, &heard, &more, ledger).await;
+                if let Err(fault) = &asked {
+                    visits.on_unanswered(fault).await;
                 }
-                answer = Some(read);
                 Some(asked)
             }
         };
-        rounds.extend(answer.map(|read| read.value));
+        rounds.extend(value.map(|answer| Round { answer, shown: seen_calls }));
         match next {
             Some(Ok(next)) => bytes = next,
             Some(Err(fault)) if owing => return Err(fault),
@@ -63,19 +74,11 @@ pub(crate) async fn turn(
     Ok(merge(protocol, rounds, &again.served).to_string().into())
 }
 
-/// An answer that was looked into.
-struct Answer {
-    value: Value,
-    heard: Heard,
-}
-
-impl Answer {
-    /// `None`: it is none.
-    fn read(protocol: Protocol, bytes: &Bytes) -> Option<Self> {
-        let value = serde_json::from_slice(bytes).ok()?;
-        let heard = Heard::whole(protocol, &value)?;
-        Some(Self { value, heard })
-    }
+/// An answer as a document, and what is said in it; `None`: it is none.
+fn look_into(protocol: Protocol, bytes: &Bytes) -> Option<(Value, Heard)> {
+    let value = serde_json::from_slice(bytes).ok()?;
+    let heard = Heard::whole(protocol, &value)?;
+    Some((value, heard))
 }
 
 async fn next(again: &mut Again, heard: &Heard, more: &More, ledger: &mut Ledger) -> Result<Bytes, Fault> {
@@ -83,8 +86,12 @@ async fn next(again: &mut Again, heard: &Heard, more: &More, ledger: &mut Ledger
     let asked = again.ask(heard, more).await;
     (ledger.report.rounds, ledger.report.attempts) = (again.rounds, ledger.report.attempts + again.take_attempts());
     let mut vigil = Vigil::whole(&again.limits, began);
+    let upstream = || again.route.upstream.name.clone();
     match read(&mut asked?.into_body(), &mut vigil, ledger, BYTES_MAX).await? {
-        Read::All(bytes) => Ok(bytes),
-        Read::Part(_) => Err(Fault::EventTooLarge { upstream: ledger.report.turn.upstream.clone(), max: BYTES_MAX }),
+        Read::All(bytes) if look_into(again.protocol(), &bytes).is_some() => Ok(bytes),
+        Read::All(_) => {
+            Err(Fault::Broken { upstream: upstream(), why: "asked again within the turn, it gave no answer".into() })
+        }
+        Read::Part(_) => Err(Fault::EventTooLarge { upstream: upstream(), max: BYTES_MAX }),
     }
 }

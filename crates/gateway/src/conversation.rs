@@ -37,6 +37,8 @@ pub(crate) struct Entry<'a> {
     pub call_id: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub text: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub output: Option<&'a RawValue>,
 }
 
 /// A tool of the client.
@@ -64,6 +66,18 @@ pub(crate) fn list(raw: &RawValue) -> Option<Vec<&RawValue>> {
     serde_json::from_str(raw.get()).ok()
 }
 
+/// The texts in a content: itself, its parts, what is answered in one of them. Of the user's only the last.
+fn words<'a>(content: &'a RawValue, users: bool, found: &mut Vec<&'a RawValue>) {
+    let Some(parts) = list(content) else { return found.extend((!users).then_some(content)) };
+    for part in parts.into_iter().filter_map(Entry::read) {
+        match (part.kind.as_deref(), part.text, part.content) {
+            (Some("text" | "input_text" | "output_text"), Some(text), _) if !users => found.push(text),
+            (Some("tool_result"), _, Some(content)) => words(content, false, found),
+            _ => {}
+        }
+    }
+}
+
 impl Draft {
     /// The messages or input items, one by one; empty if there is no such list.
     pub(crate) fn entries(&self) -> Vec<&RawValue> {
@@ -75,10 +89,46 @@ impl Draft {
         outline::range(self.original(), raw)
     }
 
-    /// The conversation has these bytes somewhere. Cheap; for looking closer only where it is worth it.
+    /// The conversation, or what stands before it, has these bytes somewhere. Cheap; for looking closer only where it is
+    /// worth it.
     pub fn mentions(&self, bytes: &[u8]) -> bool {
-        let range = self.outline.messages.clone();
-        range.is_some_and(|range| memmem::find(&self.original()[range], bytes).is_some())
+        let ranges = [self.outline.messages.clone(), self.outline.system.clone()];
+        ranges.into_iter().flatten().any(|range| memmem::find(&self.original()[range], bytes).is_some())
+    }
+
+    /// Everything in words that the user did not write and that has one of these marks in it: the system's, the model's, what
+    /// tools answered. Not what a model thought or called: that goes back to it as it was, to the byte.
+    pub fn others_texts(&self, marks: &[&[u8]]) -> Vec<(Range<usize>, String)> {
+        let mut found = Vec::new();
+        let system = self.outline.system.clone().and_then(|range| serde_json::from_slice(&self.original()[range]).ok());
+        if let Some(system) = system {
+            words(system, false, &mut found);
+        }
+        for entry in self.entries().into_iter().filter_map(Entry::read) {
+            let users = entry.role.as_deref() == Some("user");
+            entry.content.into_iter().for_each(|content| words(content, users, &mut found));
+            entry.output.into_iter().for_each(|output| words(output, false, &mut found));
+        }
+        let marked = |raw: &&RawValue| marks.iter().any(|mark| memmem::find(raw.get().as_bytes(), mark).is_some());
+        let text = |raw: &RawValue| Some((self.place(raw), serde_json::from_str(raw.get()).ok()?));
+        found.into_iter().filter(marked).filter_map(text).collect()
+    }
+
+    /// The content of the last message, if that is the user's.
+    pub(crate) fn users_last(&self) -> Option<Range<usize>> {
+        let last = self.entries().pop().and_then(Entry::read)?;
+        let content = last.content.filter(|_| last.role.as_deref() == Some("user"))?;
+        Some(self.place(content))
+    }
+
+    /// The conversation ends with what tools of the client answered.
+    pub fn ends_with_results(&self) -> bool {
+        let Some(last) = self.entries().pop().and_then(Entry::read) else { return false };
+        let is_result = |part: &Entry<'_>| part.kind.as_deref() == Some("tool_result");
+        let parts = last.content.and_then(list).unwrap_or_default();
+        last.role.as_deref() == Some("tool")
+            || last.kind.as_deref().is_some_and(|kind| kind.ends_with("_call_output"))
+            || parts.into_iter().filter_map(Entry::read).any(|part| is_result(&part))
     }
 
     /// Everything the user wrote, in order. What tools answered is not among it.
@@ -131,11 +181,13 @@ impl Draft {
         tools.iter().any(|tool| is(tool) || tool.function.as_deref().is_some_and(is))
     }
 
-    /// The model must not call tools, or there is nobody who would go on after one.
+    /// The model must not call tools of its own choice, or there is nobody who would go on after one.
     pub fn forbids_tools(&self) -> bool {
         let choice =
             self.outline.tool_choice.clone().and_then(|range| serde_json::from_slice(&self.original()[range]).ok());
-        let none = choice.is_some_and(|choice: Value| choice == "none" || choice["type"] == "none");
+        // One that is named, or the named ones only, are not ours.
+        let free = |choice: &Value| matches!(choice["type"].as_str(), None | Some("auto" | "any" | "required"));
+        let none = choice.is_some_and(|choice: Value| choice == "none" || !free(&choice));
         let several = self.protocol == Protocol::Chat && self.outline.choices.is_some_and(|choices| choices > 1);
         none || several || self.outline.background || !self.has_conversation()
     }

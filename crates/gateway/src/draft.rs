@@ -5,21 +5,26 @@ use crate::{
     outline::{Outline, is_empty_array},
     protocol::Protocol,
     rounds,
-    stage::Words,
+    stage::{ToolResult, Words},
 };
 use bytes::{Bytes, BytesMut};
 use serde_json::Value;
 use std::ops::Range;
+
+/// What to put in place of a range.
+type Edit = (Range<usize>, String);
 
 #[derive(Debug)]
 pub struct Draft {
     pub protocol: Protocol,
     pub outline: Outline,
     body: Bytes,
-    /// What to put in place of a range; several at one place come in the order they were made.
-    edits: Vec<(Range<usize>, String)>,
+    /// Several at one place come in the order they were made.
+    edits: Vec<Edit>,
     /// The tools that stages serve.
     served: Vec<String>,
+    /// What there was before anything was said to the model: its edits, and whether messages had begun.
+    untold: Option<(Vec<Edit>, bool)>,
     /// Whether the array that is being appended to has an element before the next one.
     tools_begun: bool,
     messages_begun: bool,
@@ -29,7 +34,8 @@ impl Draft {
     pub fn new(protocol: Protocol, outline: Outline, body: Bytes) -> Self {
         let begun = |range: &Option<Range<usize>>| range.clone().is_some_and(|range| !is_empty_array(&body[range]));
         let (tools_begun, messages_begun) = (begun(&outline.tools), begun(&outline.messages));
-        Self { protocol, outline, body, edits: Vec::new(), served: Vec::new(), tools_begun, messages_begun }
+        let (edits, served) = (Vec::new(), Vec::new());
+        Self { protocol, outline, body, edits, served, untold: None, tools_begun, messages_begun }
     }
 
     /// The body as the client sent it.
@@ -58,10 +64,53 @@ impl Draft {
         &self.served
     }
 
-    /// Says something to the model at the end of the conversation.
+    /// The same draft, of which a stage serves these tools.
+    pub(crate) fn serving(self, served: Vec<String>) -> Self {
+        Self { served, ..self }
+    }
+
+    /// Says something to the model at the end of the conversation. An upstream that refuses the request is asked once more
+    /// without it.
     pub fn tell(&mut self, words: &Words) {
-        let json = rounds::told(self, words);
-        self.append_message(&json);
+        if self.untold.is_none() {
+            self.untold = Some((self.edits.clone(), self.messages_begun));
+        }
+        let message = rounds::told(self, words);
+        let lengthened = self.protocol == Protocol::Chat && message["role"] == "user";
+        if !(lengthened && self.lengthen(&words.text)) {
+            self.append_message(&message.to_string());
+        }
+    }
+
+    /// Takes back what was told; whether anything was.
+    pub(crate) fn untell(&mut self) -> bool {
+        let Some((edits, begun)) = self.untold.take() else { return false };
+        (self.edits, self.messages_begun) = (edits, begun);
+        true
+    }
+
+    /// Chat: some templates refuse two messages of the user in a row, so what ends with one of them is made longer. Whether
+    /// it does.
+    fn lengthen(&mut self, text: &str) -> bool {
+        let Some(content) = self.users_last() else { return false };
+        let part = |text: &str| Value::from(text).to_string();
+        match self.body[content.start] {
+            b'"' => {
+                let added = part(&format!("\n\n{text}"));
+                let added = &added[1..added.len() - 1];
+                // What takes the place of the text, if anything does, is a text too.
+                match self.edits.iter_mut().find(|(at, _)| *at == content) {
+                    Some((_, written)) => written.insert_str(written.len() - 1, added),
+                    None => self.insert(content.end - 1, added.to_owned()),
+                }
+                true
+            }
+            b'[' if !is_empty_array(&self.body[content.clone()]) => {
+                self.insert(content.end - 1, format!(r#",{{"type":"text","text":{}}}"#, part(text)));
+                true
+            }
+            _ => false,
+        }
     }
 
     /// The answer before this one has another name upstream.
@@ -69,6 +118,22 @@ impl Draft {
         let previous = self.outline.previous_response.clone();
         if let Some(range) = previous.filter(|_| self.outline.ids.previous_response_id.as_deref() == Some(shown)) {
             self.edit(range, Value::from(upstream).to_string());
+        }
+    }
+
+    /// Responses: answers to calls of an answer that the upstream keeps, before anything else.
+    pub fn answer_first(&mut self, results: &[ToolResult]) {
+        let Some(range) = self.outline.messages.clone() else { return };
+        let items: String =
+            results.iter().map(|result| format!("{},", rounds::answered(self.protocol, result))).collect();
+        match self.body.get(range.start) {
+            Some(b'[') if self.messages_begun => self.insert(range.start + 1, items),
+            // A bare text is short for one message of the user.
+            Some(b'"') if !self.messages_begun => {
+                self.edit(range.start..range.start, format!(r#"[{items}{{"role":"user","content":"#));
+                self.close_text(range.end, "}]".into());
+            }
+            _ => {}
         }
     }
 
@@ -91,12 +156,7 @@ impl Draft {
             // A bare text is short for one message of the user.
             Some(text) if !self.messages_begun => {
                 self.edit(text.start..text.start, r#"[{"role":"user","content":"#.into());
-                // The text may end where the body does: what closes it goes before what is added to the body there.
-                let after = text.end..text.end;
-                let place = self.edits.iter().position(|(at, _)| *at == after).unwrap_or(self.edits.len());
-                self.edits.insert(place, (after, format!("}},{json}]")));
-                // Further ones go before the bracket, which is the last thing in that edit.
-                self.messages_begun = true;
+                self.close_text(text.end, format!("}},{json}]"));
             }
             Some(text) => {
                 let mut edits = self.edits.iter_mut();
@@ -112,6 +172,14 @@ impl Draft {
                 self.append(name, range, begun, json);
             }
         }
+    }
+
+    /// Closes what a bare text was put into. It may end where the body does: what closes it goes before what is added to
+    /// the body there. Further messages go before the bracket, which is the last thing in that edit.
+    fn close_text(&mut self, end: usize, closing: String) {
+        let place = self.edits.iter().position(|(at, _)| *at == (end..end)).unwrap_or(self.edits.len());
+        self.edits.insert(place, (end..end, closing));
+        self.messages_begun = true;
     }
 
     /// Puts other JSON in place of a part of the client's body.

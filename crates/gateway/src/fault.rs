@@ -31,16 +31,22 @@ pub enum Fault {
     NoUpstream(String),
     #[error("upstream `{upstream}` cannot be reached: {why}")]
     Unreachable { upstream: String, why: String },
+    #[error("upstream `{upstream}` ended the connection before it answered: {why}")]
+    Unanswered { upstream: String, why: String },
     #[error("{limit} timeout after {} ms {}", .after.as_millis(), .limit.without())]
     Limit { limit: Limit, after: Duration },
     #[error("upstream `{upstream}` broke off its answer: {why}")]
     Broken { upstream: String, why: String },
+    #[error("upstream `{upstream}` answered {status}{}{why}", if .why.is_empty() { "" } else { ": " })]
+    Answered { upstream: String, status: StatusCode, why: String },
     #[error("upstream `{upstream}` ended its stream before the answer was complete")]
     Incomplete { upstream: String },
     #[error("upstream `{upstream}` sent an event larger than {max} bytes")]
     EventTooLarge { upstream: String, max: usize },
     #[error("{0}")]
     Refused(String),
+    #[error("{0}")]
+    Forbidden(String),
 }
 
 impl Fault {
@@ -51,6 +57,8 @@ impl Fault {
             | Fault::BodyBroken
             | Fault::Undecodable { .. }
             | Fault::Refused(_) => StatusCode::BAD_REQUEST,
+            Fault::Answered { status, .. } if status.is_client_error() || status.is_server_error() => *status,
+            Fault::Forbidden(_) => StatusCode::FORBIDDEN,
             Fault::BodyTooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Fault::BodySlow(_) => StatusCode::REQUEST_TIMEOUT,
             Fault::Encoding(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -58,7 +66,9 @@ impl Fault {
             Fault::UnknownModel { .. } | Fault::NoUpstream(_) => StatusCode::NOT_FOUND,
             Fault::Limit { .. } => StatusCode::GATEWAY_TIMEOUT,
             Fault::Unreachable { .. }
+            | Fault::Unanswered { .. }
             | Fault::Broken { .. }
+            | Fault::Answered { .. }
             | Fault::Incomplete { .. }
             | Fault::EventTooLarge { .. } => StatusCode::BAD_GATEWAY,
         }
@@ -77,6 +87,7 @@ impl Fault {
             Fault::UnknownModel { .. } => "model_not_found",
             Fault::NoUpstream(_) => "no_upstream",
             Fault::Unreachable { .. } => "upstream_unreachable",
+            Fault::Unanswered { .. } => "upstream_unanswered",
             Fault::Limit { limit, .. } => match limit {
                 Limit::Connect => "connect_timeout",
                 Limit::FirstByte => "first_byte_timeout",
@@ -84,9 +95,11 @@ impl Fault {
                 Limit::Total => "total_timeout",
             },
             Fault::Broken { .. } => "upstream_broken",
+            Fault::Answered { .. } => "upstream_refused",
             Fault::Incomplete { .. } => "upstream_incomplete",
             Fault::EventTooLarge { .. } => "event_too_large",
             Fault::Refused(_) => "refused",
+            Fault::Forbidden(_) => "out_of_bounds",
         }
     }
 

@@ -2,31 +2,34 @@
 
 use crate::{
     answer::{Answer, error},
+    budget::Budget,
     dial::Dial,
     draft::Draft,
     fault::Fault,
-    headers,
+    flow::Flow,
+    headers::{self, Coming},
     intake::Intake,
     limits::{Limit, Limits},
+    models::family,
     opaque::Opaque,
     outline::Outline,
+    pass,
     protocol::{Protocol, Seen},
     relay::{self, Relay},
     report::{Ledger, Observer, Outcome},
-    rounds::{self, Again, Rounds, Served},
+    rounds::{self, Again, Rounds},
     send::{Call, Deadline, Route},
-    session::SessionHint,
-    stage::{Alone, Stage, Turn, Visits},
+    session,
+    stage::{Admitted, Alone, Stage, Turn, Visits},
     upstream::{Override, Upstream},
     vigil::Vigil,
     whole::{self, Read, Whole},
 };
 use bytes::Bytes;
-use http::{Method, Request, Response, header, request::Parts, response};
+use http::{Method, Request, Response, StatusCode, header, request::Parts, response};
 use http_body::Body;
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
-use std::{sync::Arc, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// Whole answers up to this are held until they are whole; larger ones pass through.
@@ -40,6 +43,10 @@ pub struct Settings {
     pub body_bytes_max: usize,
     /// All request bodies in memory together; more of them wait, and are then told to come back.
     pub bodies_bytes_max: usize,
+    /// Everything that turns keep which wait to go on; more of them do not wait.
+    pub held_bytes_max: usize,
+    /// Calls that stages answer are shown as the protocols show those of a vendor's own tools.
+    pub show_calls: bool,
     /// A single event of a stream; a larger one ends it.
     pub event_bytes_max: usize,
     /// Tries after the first, before any answer.
@@ -54,6 +61,8 @@ impl Default for Settings {
             overrides: Vec::new(),
             body_bytes_max: 32 * MIB,
             bodies_bytes_max: 256 * MIB,
+            held_bytes_max: 256 * MIB,
+            show_calls: false,
             event_bytes_max: 32 * MIB,
             retries: 2,
         }
@@ -64,7 +73,8 @@ pub struct Gateway {
     pub(crate) routes: Vec<Arc<Route>>,
     pub(crate) settings: Settings,
     pub(crate) intake: Intake,
-    stages: Vec<Box<dyn Stage>>,
+    held: Budget,
+    pub(crate) stages: Vec<Box<dyn Stage>>,
     observer: Option<Arc<dyn Observer>>,
 }
 
@@ -73,7 +83,8 @@ impl Gateway {
         let upstreams = std::mem::take(&mut settings.upstreams);
         let routes = upstreams.into_iter().map(|upstream| Arc::new(Route::new(upstream, dial.clone()))).collect();
         let intake = Intake::new(settings.body_bytes_max, settings.bodies_bytes_max);
-        Self { routes, settings, intake, stages: Vec::new(), observer: None }
+        let held = Budget::new(settings.held_bytes_max);
+        Self { routes, settings, intake, held, stages: Vec::new(), observer: None }
     }
 
     pub fn stage(mut self, stage: impl Stage + 'static) -> Self {
@@ -89,6 +100,10 @@ impl Gateway {
     /// Answers any request under `/v1/`.
     pub async fn handle<B: Body<Data = Bytes>>(&self, request: Request<B>) -> Answer {
         let (parts, body) = request.into_parts();
+        if pass::climbs(parts.uri.path()) {
+            let fault = Fault::Refused("a path must not have `.` or `..` for a segment".into());
+            return refuse(fault, self.open(family(&parts.headers), &parts, Instant::now()));
+        }
         let generates = Protocol::ALL.into_iter().find(|protocol| protocol.path() == parts.uri.path());
         match (generates, &parts.method) {
             (Some(protocol), &Method::POST) => self.generate(protocol, parts, body).await,
@@ -99,28 +114,40 @@ impl Gateway {
 
     async fn generate<B: Body<Data = Bytes>>(&self, protocol: Protocol, parts: Parts, body: B) -> Answer {
         let began = Instant::now();
-        let agent = text(&parts, "x-reveille-agent");
+        let mut ledger = self.open(protocol, &parts, began);
+        match self.try_generate(parts, body, began, &mut ledger).await {
+            Ok(mut begun) => {
+                ledger.report.status = begun.head.status;
+                headers::to_client(&mut begun.head.headers);
+                match Coming::of(&begun.head.headers) {
+                    _ if !ledger.report.turn.stream || !begun.head.status.is_success() => {
+                        self.whole(begun, ledger).await
+                    }
+                    Coming::Events => self.stream(begun, ledger),
+                    Coming::Whole => self.whole(begun, ledger).await,
+                    Coming::Unread => unread(begun, ledger),
+                }
+            }
+            Err(fault) => refuse(fault, ledger),
+        }
+    }
+
+    /// The report of a call of which only the head is read.
+    pub(crate) fn open(&self, protocol: Protocol, parts: &Parts, began: Instant) -> Ledger {
         let turn = Turn {
+            id: format!("{:016x}", rand::random::<u64>()),
             protocol,
             model: String::new(),
             upstream: String::new(),
             stream: false,
             session: None,
-            agent,
+            previous_response: None,
+            conversation: None,
+            agent: text(parts, "x-reveille-agent"),
             side: false,
+            subagent: session::is_subagent(&parts.headers),
         };
-        let mut ledger = Ledger::new(turn, began, self.observer.clone());
-        match self.try_generate(parts, body, began, &mut ledger).await {
-            Ok(mut begun) => {
-                ledger.report.status = begun.head.status;
-                headers::to_client(&mut begun.head.headers);
-                match ledger.report.turn.stream && headers::is_event_stream(&begun.head.headers) {
-                    true => self.stream(begun, ledger),
-                    false => self.whole(begun, ledger).await,
-                }
-            }
-            Err(fault) => refuse(fault, ledger),
-        }
+        Ledger::new(turn, began, self.observer.clone())
     }
 
     async fn try_generate<B: Body<Data = Bytes>>(
@@ -137,8 +164,11 @@ impl Gateway {
         let outline = Outline::read(protocol, &body)?;
         turn.model.clone_from(&outline.model);
         turn.stream = outline.stream;
-        turn.session = SessionHint::find(&parts.headers, &outline.ids);
+        turn.say_whose(&parts.headers, &outline.ids);
         turn.side = !outline.has_tools(&body);
+        if let Some(Admitted(admission)) = parts.extensions.get::<Admitted>() {
+            admission.admit(turn).await.map_err(Fault::Forbidden)?;
+        }
         let route = self.route(protocol, &turn.model)?;
         turn.upstream.clone_from(&route.upstream.name);
         let limits = self.limits(route, turn);
@@ -148,6 +178,9 @@ impl Gateway {
             None => Visits::enter(&self.stages, turn),
         };
         let mut draft = Draft::new(protocol, outline, body);
+        if !visits.is_empty() {
+            draft.take_out_shown();
+        }
         visits.before_request(&mut draft).await?;
 
         let mut headers = parts.headers;
@@ -163,23 +196,21 @@ impl Gateway {
         let path = parts.uri.path_and_query().map_or(protocol.path(), |path| path.as_str());
         let stream = ledger.report.turn.stream;
         let call = Call { protocol, method: parts.method, uri: uri(route, path)?, headers, body };
-        let again = (!visits.is_empty()).then(|| {
+        let mut again = (!visits.is_empty()).then(|| {
             let (call, retries) = (Call { body: Bytes::new(), ..call.clone() }, self.settings.retries);
-            let served = Served::new(draft.served());
-            Box::new(Again {
-                route: route.clone(),
-                call,
-                draft,
-                limits,
-                retries,
-                stream,
-                served,
-                attempts: 0,
-                rounds: 1,
-            })
+            let show = self.settings.show_calls;
+            Box::new(Again::new(draft, route.clone(), call, limits, retries, self.held.clone(), show))
         });
         let deadline = deadline(&limits, stream, began);
-        let response = route.send(call, deadline, self.settings.retries, &mut ledger.report.attempts).await?;
+        let (retries, attempts) = (self.settings.retries, &mut ledger.report.attempts);
+        let mut response = route.send(call, deadline, retries, attempts).await?;
+        if let (true, Some(again)) = (refuses(response.status()), &mut again)
+            && let Some(call) = again.without_told()
+        {
+            // It may be what was told that this upstream does not take where it stands; the call itself is worth more.
+            visits.on_unanswered(&rounds::refusal(response, &route.upstream.name).await).await;
+            response = route.send(call, deadline, retries, attempts).await?;
+        }
         let (head, source) = response.into_parts();
         Ok(Begun { head, source, limits, visits, again, began })
     }
@@ -213,9 +244,10 @@ impl Gateway {
         let max = if again.is_some() { rounds::whole::BYTES_MAX } else { WHOLE_BYTES_MAX };
         match whole::read(&mut source, &mut vigil, &mut ledger, max).await {
             Ok(Read::All(bytes)) => {
+                // What is at hand has a length of its own.
+                head.headers.remove(header::CONTENT_LENGTH);
                 let bytes = match again {
                     Some(mut again) if head.status.is_success() => {
-                        head.headers.remove(header::CONTENT_LENGTH);
                         // Boxed: calls without stages should not carry its size.
                         match Box::pin(rounds::whole::turn(bytes, &mut visits, &mut again, &mut ledger)).await {
                             Ok(bytes) => bytes,
@@ -237,9 +269,7 @@ impl Gateway {
             }
             Ok(Read::Part(begun)) => {
                 visits.on_dispatch();
-                let upstream = ledger.report.turn.upstream.clone();
-                let opaque = Opaque { begun, source, vigil, ledger: Some(ledger), upstream, over: false };
-                Response::from_parts(head, opaque.boxed_unsync())
+                Response::from_parts(head, Opaque::new(begun, source, vigil, ledger).boxed_unsync())
             }
             Err(fault) => refuse(fault, ledger),
         }
@@ -271,12 +301,17 @@ impl Gateway {
 /// An answer that has begun.
 struct Begun {
     head: response::Parts,
-    source: Incoming,
+    source: Flow,
     limits: Limits,
     visits: Visits,
     /// There if stages take part.
     again: Option<Box<Again>>,
     began: Instant,
+}
+
+/// The request itself is not taken.
+fn refuses(status: StatusCode) -> bool {
+    matches!(status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY)
 }
 
 /// Until when the head of the answer must be there.
@@ -299,7 +334,15 @@ fn text(parts: &Parts, name: &str) -> Option<String> {
     parts.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
 }
 
-fn refuse(fault: Fault, mut ledger: Ledger) -> Answer {
+/// A stream that nobody can look into passes as it comes.
+fn unread(begun: Begun, ledger: Ledger) -> Answer {
+    let Begun { head, source, limits, mut visits, began, .. } = begun;
+    visits.on_dispatch();
+    let vigil = Vigil::stream(&limits, began);
+    Response::from_parts(head, Opaque::new(VecDeque::new(), source, vigil, ledger).boxed_unsync())
+}
+
+pub(crate) fn refuse(fault: Fault, mut ledger: Ledger) -> Answer {
     ledger.report.status = fault.status();
     let answer = error(ledger.report.turn.protocol, &fault);
     ledger.end(Outcome::Failed(fault));

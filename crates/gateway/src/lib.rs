@@ -15,10 +15,13 @@ mod dial;
 mod draft;
 mod encoding;
 mod fault;
+mod flow;
 mod gateway;
 mod headers;
 mod intake;
+mod lanes;
 mod limits;
+mod line;
 mod models;
 mod opaque;
 mod outline;
@@ -44,9 +47,11 @@ pub use fault::Fault;
 pub use gateway::{Gateway, Settings};
 pub use limits::{IdleCounts, Limit, Limits};
 pub use outline::Outline;
-pub use protocol::{Event, Finish, Kind, Protocol, Seen, ToolCall, Usage};
+pub use protocol::{Event, Finish, Kind, Protocol, Seen, ToolCall, Usage, Waiting};
 pub use relay::Relay;
 pub use report::{Observer, Outcome, Report};
 pub use session::{SessionHint, Source};
-pub use stage::{Alone, Interest, More, Next, Stage, ToolResult, Turn, Verdict, Visit, Voice, Words};
+pub use stage::{
+    Admission, Admitted, Alone, Interest, More, Next, Stage, ToolResult, Turn, Verdict, Visit, Voice, Words,
+};
 pub use upstream::{ApiKey, Override, Upstream};

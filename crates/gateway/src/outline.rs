@@ -15,6 +15,8 @@ pub struct Outline {
     pub tool_choice: Option<Range<usize>>,
     /// The conversation: an array, or for Responses perhaps a string.
     pub messages: Option<Range<usize>>,
+    /// What stands before it: `system` of Messages, `instructions` of Responses.
+    pub system: Option<Range<usize>>,
     /// Responses: the name of the answer before this one.
     pub previous_response: Option<Range<usize>>,
     /// The brace that closes the body.
@@ -24,6 +26,8 @@ pub struct Outline {
     /// Responses: whether the upstream keeps the answer, and whether it makes it while nobody waits.
     pub store: Option<bool>,
     pub background: bool,
+    /// The answer is to be one JSON document.
+    pub structured: bool,
     pub ids: Ids,
 }
 
@@ -43,7 +47,8 @@ pub struct Ids {
 struct Wire<'a> {
     #[serde(borrow)]
     model: Option<Cow<'a, str>>,
-    stream: Option<bool>,
+    #[serde(borrow)]
+    stream: Option<&'a RawValue>,
     #[serde(borrow)]
     n: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -59,51 +64,80 @@ struct Wire<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
     input: Option<&'a RawValue>,
     #[serde(borrow)]
+    system: Option<&'a RawValue>,
+    #[serde(borrow)]
+    instructions: Option<&'a RawValue>,
+    #[serde(borrow)]
+    response_format: Option<&'a RawValue>,
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
+    #[serde(borrow)]
+    output_format: Option<&'a RawValue>,
+    #[serde(borrow)]
+    output_config: Option<&'a RawValue>,
+    #[serde(borrow)]
     metadata: Option<&'a RawValue>,
     #[serde(borrow)]
     conversation: Option<&'a RawValue>,
     #[serde(borrow)]
     previous_response_id: Option<&'a RawValue>,
     #[serde(borrow)]
-    prompt_cache_key: Option<Cow<'a, str>>,
+    prompt_cache_key: Option<&'a RawValue>,
     #[serde(borrow)]
     session_id: Option<&'a RawValue>,
+}
+
+impl Wire<'_> {
+    fn ids(&self) -> Ids {
+        Ids {
+            user_id: self.metadata.and_then(user_id),
+            prompt_cache_key: self.prompt_cache_key.and_then(plain),
+            previous_response_id: self.previous_response_id.and_then(plain),
+            conversation: self.conversation.and_then(conversation),
+            session_id: self.session_id.and_then(plain),
+        }
+    }
 }
 
 impl Outline {
     pub fn read(protocol: Protocol, body: &[u8]) -> Result<Self, Fault> {
         let wire = wire(body)?;
-        let model = wire.model.filter(|model| !model.is_empty());
-        let model = model.ok_or_else(|| Fault::NoModel("`model` is missing".into()))?.into_owned();
+        let model = wire.model.as_deref().filter(|model| !model.is_empty());
+        let model = model.ok_or_else(|| Fault::NoModel("`model` is missing".into()))?.to_owned();
         let messages = match protocol {
             Protocol::Responses => wire.input,
             Protocol::Chat | Protocol::Messages => wire.messages,
         };
+        let system = match protocol {
+            Protocol::Responses => wire.instructions,
+            Protocol::Messages => wire.system,
+            Protocol::Chat => None,
+        };
         let close = body.iter().rposition(|byte| *byte == b'}').unwrap_or_default();
         Ok(Self {
             model,
-            stream: wire.stream.unwrap_or(false),
+            stream: wire.stream.and_then(plain).unwrap_or(false),
             tools: wire.tools.map(|value| range(body, value)),
             tool_choice: wire.tool_choice.map(|value| range(body, value)),
             messages: messages.map(|value| range(body, value)),
+            system: system.map(|value| range(body, value)),
             previous_response: wire.previous_response_id.map(|value| range(body, value)),
             close,
             choices: wire.n.and_then(plain),
             store: wire.store.and_then(plain),
             background: wire.background.and_then(plain).unwrap_or(false),
-            ids: Ids {
-                user_id: wire.metadata.and_then(user_id),
-                prompt_cache_key: wire.prompt_cache_key.map(Cow::into_owned),
-                previous_response_id: wire.previous_response_id.and_then(plain),
-                conversation: wire.conversation.and_then(conversation),
-                session_id: wire.session_id.and_then(|raw| serde_json::from_str(raw.get()).ok()),
-            },
+            structured: [wire.response_format, wire.text, wire.output_format, wire.output_config]
+                .into_iter()
+                .flatten()
+                .any(is_structured),
+            ids: wire.ids(),
         })
     }
 
-    /// The `model` of a body that is only passed on; `None` if there is none to be found.
-    pub fn model_of(body: &[u8]) -> Option<String> {
-        wire(body).ok()?.model.map(Cow::into_owned)
+    /// What is to be found of a body that is only passed on.
+    pub fn lenient(body: &[u8]) -> Option<Self> {
+        let wire = wire(body).ok()?;
+        Some(Self { model: wire.model.as_deref().unwrap_or_default().to_owned(), ids: wire.ids(), ..Self::default() })
     }
 
     pub fn has_tools(&self, body: &[u8]) -> bool {
@@ -141,6 +175,20 @@ fn plain<T: serde::de::DeserializeOwned>(value: &RawValue) -> Option<T> {
 pub(crate) fn range(body: &[u8], value: &RawValue) -> Range<usize> {
     let start = value.get().as_ptr().addr() - body.as_ptr().addr();
     start..start + value.get().len()
+}
+
+/// Each protocol says in its own place of which form an answer is to be.
+fn is_structured(value: &RawValue) -> bool {
+    #[derive(Deserialize)]
+    struct Form {
+        #[serde(rename = "type")]
+        kind: Option<String>,
+        format: Option<Box<Form>>,
+    }
+    fn is_json(form: &Form) -> bool {
+        form.kind.as_deref().is_some_and(|kind| kind.starts_with("json")) || form.format.as_deref().is_some_and(is_json)
+    }
+    plain(value).as_ref().is_some_and(is_json)
 }
 
 fn user_id(metadata: &RawValue) -> Option<String> {

@@ -7,11 +7,16 @@ use tokio::time::Instant;
 
 pub trait Observer: Send + Sync {
     fn finished(&self, report: &Report);
+
+    /// A list was made of what several upstreams said, without this one's part.
+    fn left_out(&self, _upstream: &str, _why: &str) {}
 }
 
 #[derive(Clone, Debug)]
 pub struct Report {
     pub turn: Turn,
+    /// Where it went, if it was only passed on.
+    pub path: Option<String>,
     pub status: StatusCode,
     pub outcome: Outcome,
     pub first_byte: Option<Duration>,
@@ -66,6 +71,7 @@ impl Ledger {
     pub fn new(turn: Turn, began: Instant, observer: Option<Arc<dyn Observer>>) -> Self {
         let report = Report {
             turn,
+            path: None,
             status: StatusCode::OK,
             outcome: Outcome::ClientGone,
             first_byte: None,
@@ -77,6 +83,12 @@ impl Ledger {
             usage: None,
         };
         Self { report, began, observer, told: false }
+    }
+
+    pub fn left_out(&self, upstream: &str, why: &str) {
+        if let Some(observer) = &self.observer {
+            observer.left_out(upstream, why);
+        }
     }
 
     pub fn chunk(&mut self, bytes: usize) {

@@ -44,6 +44,23 @@ const HEADERS: &[(&str, Source)] = &[
     ("helicone-session-id", Source::Other),
 ];
 
+/// Headers that mark the calls of sub-agents. They name their parent's session, or have one of their own for a while, but
+/// nobody comes back to them: whoever started them waits for their answer.
+const SUBAGENTS: &[&str] = &[
+    "x-claude-code-agent-id",
+    "x-claude-code-parent-agent-id",
+    "x-openai-subagent",
+    "x-codex-parent-thread-id",
+    "x-parent-session-id",
+];
+
+/// Whether a sub-agent makes this call.
+pub fn is_subagent(headers: &HeaderMap) -> bool {
+    let named =
+        |name: &&str| headers.get(*name).is_some_and(|value| !matches!(value.as_bytes(), b"" | b"0" | b"false"));
+    SUBAGENTS.iter().any(named)
+}
+
 impl SessionHint {
     pub fn find(headers: &HeaderMap, ids: &Ids) -> Option<Self> {
         let by_header =
@@ -122,6 +139,16 @@ mod tests {
         assert_eq!(find(&[], key()), Some(("r".into(), Source::PreviousResponse)));
         let conversation = Ids { conversation: Some("conv_1".into()), ..key() };
         assert_eq!(find(&[], conversation), Some(("conv_1".into(), Source::Conversation)));
+    }
+
+    #[test]
+    fn sub_agents_are_known_by_their_headers() {
+        let is = |name: &'static str, value: &str| {
+            is_subagent(&HeaderMap::from_iter([(http::HeaderName::from_static(name), value.parse().unwrap())]))
+        };
+        assert!(is("x-claude-code-agent-id", "a1") && is("x-openai-subagent", "review"));
+        assert!(is("x-codex-parent-thread-id", "t") && is("x-parent-session-id", "ses_1"));
+        assert!(!is("x-openai-subagent", "false") && !is("x-claude-code-session-id", "s"));
     }
 
     #[test]

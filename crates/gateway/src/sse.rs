@@ -20,9 +20,9 @@ pub struct Splitter {
     frame_bytes_max: usize,
 }
 
-/// A frame would have been larger than allowed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooLarge;
+/// A frame would have been larger than allowed. Those before it are whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TooLarge(pub Bytes);
 
 impl Splitter {
     pub fn new(frame_bytes_max: usize) -> Self {
@@ -58,9 +58,14 @@ impl Splitter {
             self.rest = BytesMut::new();
         }
         if self.rest.len() > self.frame_bytes_max {
-            return Err(TooLarge);
+            return Err(TooLarge(block));
         }
         Ok((block, &self.ends))
+    }
+
+    /// Where the frames end in the block that was given last.
+    pub fn ends(&self) -> &[usize] {
+        &self.ends
     }
 
     /// What came after the last whole frame.

@@ -3,34 +3,71 @@
 use crate::{
     draft::Draft,
     fault::Fault,
+    outline::Ids,
     protocol::{Event, Protocol, Seen},
     session::SessionHint,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
+use http::HeaderMap;
+use std::sync::Arc;
 
 /// A call, as every stage sees it.
 #[derive(Clone, Debug)]
 pub struct Turn {
+    /// What this call is called in the log.
+    pub id: String,
     pub protocol: Protocol,
     pub model: String,
     pub upstream: String,
     pub stream: bool,
     pub session: Option<SessionHint>,
+    /// What the upstream keeps and this goes on from, wherever it was begun: an earlier answer, a conversation.
+    pub previous_response: Option<String>,
+    pub conversation: Option<String>,
     /// `tenant:chatbot`, from `x-reveille-agent`.
     pub agent: Option<String>,
     /// No tools: a title, a summary, a count. Such calls are not part of the conversation.
     pub side: bool,
+    /// A sub-agent's: it may name its parent's session, but is no part of that conversation.
+    pub subagent: bool,
+}
+
+impl Turn {
+    /// Notes what a request says of its conversation.
+    pub(crate) fn say_whose(&mut self, headers: &HeaderMap, ids: &Ids) {
+        self.session = SessionHint::find(headers, ids);
+        self.previous_response.clone_from(&ids.previous_response_id);
+        self.conversation.clone_from(&ids.conversation);
+    }
 }
 
 /// In a request's extensions: no stage takes part. For who calls within this process and does their work itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Alone;
 
+/// Says whether a call may be made, once it is known whose it is.
+#[async_trait]
+pub trait Admission: Send + Sync {
+    /// Or why not.
+    async fn admit(&self, turn: &Turn) -> Result<(), String>;
+
+    /// The same for what the upstream keeps under ids of its own, or lists: whose it is, nobody here knows.
+    fn admit_kept(&self) -> Result<(), String>;
+}
+
+/// In a request's extensions: asked before anything is done for it.
+#[derive(Clone)]
+pub struct Admitted(pub Arc<dyn Admission>);
+
 /// Part of the pipeline, for all calls.
 pub trait Stage: Send + Sync {
     /// Says whether to take part in this call. Nobody taking part costs nothing.
     fn enter(&self, turn: &Turn) -> Option<Box<dyn Visit>>;
+
+    /// Takes out what is not meant for any upstream, of a request that carries a conversation but asks for no answer: one that
+    /// counts its tokens, say. Nothing else may be done with it.
+    fn clean(&self, _draft: &mut Draft) {}
 }
 
 /// A stage's part in one call. Dropped when the call is over, however it ended: what is not settled by then did not
@@ -55,8 +92,12 @@ pub trait Visit: Send {
         Next::End
     }
 
-    /// The model was asked again and did not answer: what it was told since its last answer, it was not told.
-    fn on_unanswered(&mut self) {}
+    /// The turn waited for [`on_finish`](Self::on_finish), and there is no room for it to wait longer: it is over.
+    fn on_no_room(&mut self) {}
+
+    /// The model was asked and did not answer: what it was told since its last answer, it was not told. Of the first request
+    /// of a turn that is said only where it goes once more [without that](Draft::tell).
+    async fn on_unanswered(&mut self, _why: &Fault) {}
 }
 
 /// Whether a stage has anything to do with a call beyond its request.
@@ -147,8 +188,14 @@ impl Visits {
         verdicts.reduce(|first, other| if first == Verdict::Pass { other } else { first }).unwrap_or(Verdict::Pass)
     }
 
-    pub fn on_unanswered(&mut self) {
-        self.0.iter_mut().for_each(|visit| visit.on_unanswered());
+    pub async fn on_unanswered(&mut self, why: &Fault) {
+        for visit in &mut self.0 {
+            visit.on_unanswered(why).await;
+        }
+    }
+
+    pub fn on_no_room(&mut self) {
+        self.0.iter_mut().for_each(|visit| visit.on_no_room());
     }
 
     /// The first that wants to go on decides.

@@ -13,6 +13,9 @@ use std::{
 };
 use tokio::time::{Instant, Sleep, sleep_until};
 
+/// An upstream that said the last of its answer has this long to end it; then it is taken as ended.
+const CLOSING_MAX: Duration = Duration::from_secs(1);
+
 #[derive(Debug)]
 pub(crate) struct Vigil {
     first_byte: Option<Alarm>,
@@ -45,6 +48,11 @@ impl Vigil {
     /// For what is passed on unread: only silence ends it.
     pub fn silence(limits: &Limits) -> Self {
         Self { first_byte: None, idle: limits.idle.map(Watch::new), total: None }
+    }
+
+    /// For what comes after an answer's own end: there is little to wait for, and the client waits too.
+    pub fn closing() -> Self {
+        Self { first_byte: None, idle: None, total: Alarm::new(Limit::Idle, Some(CLOSING_MAX), Instant::now()) }
     }
 
     /// Something came.

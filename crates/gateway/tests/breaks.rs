@@ -7,49 +7,137 @@ use reveille_gateway::Protocol;
 use serde_json::json;
 use support::{World, next, request, text};
 
+/// What the protocol's error event begins with, once an answer has begun.
+fn error_of(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::Chat => "data: {\"error\":",
+        Protocol::Responses => "event: response.failed",
+        Protocol::Messages => "event: error",
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_upstream_that_dies_in_the_middle_ends_in_an_error_event() {
     for protocol in Protocol::ALL {
         for last in ["cut", "close"] {
-            let world = World::new();
-            let script = json!({"steps": [{"text": "half"}, last]});
-            let answer = world.send(protocol, &script, true).await;
-            assert_eq!(answer.status(), 200);
-            let body = text(answer).await;
-            assert!(body.contains("half"));
-            let frame = body.trim_end().rsplit("\n\n").next().expect("frames");
-            let expected = match protocol {
-                Protocol::Chat => "data: {\"error\":",
-                Protocol::Responses => "event: response.failed",
-                Protocol::Messages => "event: error",
-            };
-            assert!(frame.starts_with(expected), "{frame}");
-            assert!(!body.contains("[DONE]"));
-            let outcome = if last == "cut" { "upstream_broken" } else { "upstream_incomplete" };
-            assert_eq!(world.reports.outcomes(), [outcome]);
+            for world in World::both() {
+                let script = json!({"steps": [{"text": "half"}, last]});
+                let answer = world.send(protocol, &script, true).await;
+                assert_eq!(answer.status(), 200);
+                let body = text(answer).await;
+                assert!(body.contains("half"));
+                let frame = body.trim_end().rsplit("\n\n").next().expect("frames");
+                assert!(frame.starts_with(error_of(protocol)), "{frame}");
+                assert!(!body.contains("[DONE]"));
+                let outcome = if last == "cut" { "upstream_broken" } else { "upstream_incomplete" };
+                assert_eq!(world.reports.outcomes(), [outcome]);
+            }
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_frame_that_is_cut_in_two_is_not_sent_as_half() {
-    let world = World::new();
-    let script = json!({"steps": [{"text": "one"}, {"raw": "data: {\"id\":\"chatc"}, "cut"]});
-    let body = text(world.send(Protocol::Chat, &script, true).await).await;
-    assert!(!body.contains("\"chatc\n") && !body.contains("\"id\":\"chatc\""), "{body}");
-    assert!(body.contains("upstream_broken"));
+    for protocol in Protocol::ALL {
+        for last in ["cut", "close"] {
+            for world in World::both() {
+                let script = json!({"steps": [{"text": "one"}, {"raw": "data: {\"id\":\"hal"}, last]});
+                let body = text(world.send(protocol, &script, true).await).await;
+                assert!(!body.contains("\"hal"), "{body}");
+                assert!(body.contains(&format!("\n\n{}", error_of(protocol))), "{body}");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_last_frame_without_its_empty_line_counts() {
+    let chat = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n";
+    let responses = "data: {\"type\":\"response.completed\",\"response\":{\"id\":\"r\",\"output\":[]}}\n";
+    let messages = "event: message_stop\ndata: {\"type\":\"message_stop\"}";
+    for (protocol, last) in [(Protocol::Chat, chat), (Protocol::Responses, responses), (Protocol::Messages, messages)] {
+        for world in World::both() {
+            let script = json!({"steps": [{"text": "all"}, {"raw": last}, "close"]});
+            let body = text(world.send(protocol, &script, true).await).await;
+            assert!(body.ends_with(last), "{body}");
+            assert_eq!(world.reports.outcomes(), ["complete"]);
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_ended_properly_may_be_followed_by_anything() {
-    let world = World::new();
     let done = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
-    for last in ["cut", "stall", "close"] {
-        let script = json!({"steps": [{"text": "all"}, {"raw": done}, last]});
-        let body = text(world.send(Protocol::Chat, &script, true).await).await;
-        assert!(body.ends_with(done), "{body}");
+    for world in World::both() {
+        for last in ["cut", "stall", "close"] {
+            let script = json!({"steps": [{"text": "all"}, {"raw": done}, last]});
+            let body = text(world.send(Protocol::Chat, &script, true).await).await;
+            assert!(body.ends_with(done), "{body}");
+        }
+        assert_eq!(world.reports.outcomes(), ["complete"; 3]);
     }
-    assert_eq!(world.reports.outcomes(), ["complete"; 3]);
+}
+
+/// An upstream that said its last word and does not hang up keeps no client waiting.
+#[tokio::test(start_paused = true)]
+async fn after_the_last_event_there_is_little_to_wait_for() {
+    let ends = [
+        (Protocol::Chat, "data: [DONE]\n\n", "complete"),
+        (Protocol::Chat, "data: {\"error\":{\"message\":\"boom\"}}\n\n", "upstream_error"),
+        (Protocol::Responses, "event: response.failed\ndata: {\"type\":\"response.failed\"}\n\n", "upstream_error"),
+        (Protocol::Messages, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n", "complete"),
+        (Protocol::Messages, "event: error\ndata: {\"type\":\"error\"}\n\n", "upstream_error"),
+    ];
+    for (protocol, end, outcome) in ends {
+        for world in World::both() {
+            let mut gone = world.log.abandoned();
+            let began = tokio::time::Instant::now();
+            let script = json!({"steps": [{"text": "all"}, {"raw": end}, "stall"]});
+            assert!(text(world.send(protocol, &script, true).await).await.ends_with(end));
+            assert!(began.elapsed() < std::time::Duration::from_secs(2), "{:?}", began.elapsed());
+            assert_eq!(world.reports.outcomes(), [outcome]);
+            gone.wait_for(|count| *count == 1).await.expect("the upstream is let go");
+        }
+    }
+}
+
+/// Chat: some servers leave out `[DONE]`. Then the ends of all choices are the end, and nothing less.
+#[tokio::test(start_paused = true)]
+async fn the_end_of_one_choice_is_not_that_of_the_others() {
+    let chunk = |choices: &[(u64, &str, &str)]| {
+        let choice = |&(index, text, finish): &(u64, &str, &str)| {
+            let finish = if finish == "null" { json!(null) } else { json!(finish) };
+            json!({"index": index, "delta": {"content": text}, "finish_reason": finish})
+        };
+        let choices: Vec<_> = choices.iter().map(choice).collect();
+        format!("data: {}\n\n", json!({"id": "c", "choices": choices}))
+    };
+    let begun = [chunk(&[(0, "a", "null")]), chunk(&[(1, "b", "null")])].concat();
+    for (rest, outcome) in [
+        (vec![(0, "", "stop")], "upstream_incomplete"),
+        (vec![(1, "", "stop")], "upstream_incomplete"),
+        (vec![(0, "", "stop"), (1, "more", "null")], "upstream_incomplete"),
+        (vec![(0, "", "stop"), (1, "more", "")], "upstream_incomplete"),
+        (vec![(0, "", "stop"), (1, "more", "length")], "complete"),
+        // An end that says nothing is none.
+        (vec![(0, "", ""), (1, "", "")], "upstream_incomplete"),
+    ] {
+        let (apart, together) = (rest.iter().map(|one| chunk(&[*one])).collect::<String>(), chunk(&rest));
+        for rest in [apart, together] {
+            for world in World::both() {
+                let script = json!({"steps": [{"raw": format!("{begun}{rest}")}, "close"]});
+                text(world.send(Protocol::Chat, &script, true).await).await;
+                assert_eq!(world.reports.outcomes(), [outcome], "{rest}");
+            }
+        }
+    }
+    // Tools have indexes too.
+    let call = |index: u64| json!({"choices": [{"index": 0, "delta": {"tool_calls": [{"index": index}]}, "finish_reason": null}]});
+    let calls = format!("data: {}\n\ndata: {}\n\n{}", call(0), call(1), chunk(&[(0, "", "tool_calls")]));
+    for world in World::both() {
+        text(world.send(Protocol::Chat, &json!({"steps": [{"raw": calls}, "close"]}), true).await).await;
+        assert_eq!(world.reports.outcomes(), ["complete"]);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -78,8 +166,7 @@ async fn a_large_answer_passes_and_breaks_off_when_its_source_does() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_leaves_cancels_the_call_at_once() {
-    for stream in [true, false] {
-        let world = World::new();
+    for (stream, world) in [true, false].into_iter().flat_map(|stream| World::both().map(|world| (stream, world))) {
         let mut gone = world.log.abandoned();
         let began = tokio::time::Instant::now();
         let script = json!({"steps": [{"text": "a"}, "stall"]});
@@ -128,6 +215,11 @@ async fn tries_again_before_the_first_byte_and_never_after() {
     assert_eq!(world.log.requests().len(), 3);
     assert!((6..7).contains(&began.elapsed().as_secs()), "it waits as it is told: {:?}", began.elapsed());
     assert_eq!(world.reports.all()[0].attempts, 3);
+    // At once is not taken at its word.
+    let (world, began) = (World::new(), tokio::time::Instant::now());
+    let script = json!({"status": 503, "headers": [["retry-after", "0"]]});
+    text(world.send(Protocol::Chat, &script, true).await).await;
+    assert!(began.elapsed().as_millis() >= 225 + 450, "{:?}", began.elapsed());
     // Bounded; and a wait too long, or a word against it, is not waited for.
     for (script, expected) in [
         (json!({"status": 503}), 3),

@@ -61,11 +61,33 @@ fn requests_that_forbid_tools() {
     };
     assert!(ask(Protocol::Chat, json!({"tool_choice": "none"})));
     assert!(ask(Protocol::Messages, json!({"tool_choice": {"type": "none"}})));
+    assert!(ask(Protocol::Chat, json!({"tool_choice": {"type": "function", "function": {"name": "f"}}})));
+    assert!(ask(Protocol::Messages, json!({"tool_choice": {"type": "tool", "name": "f"}})));
+    assert!(ask(Protocol::Responses, json!({"tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": []}})));
     assert!(ask(Protocol::Chat, json!({"n": 2})));
     assert!(ask(Protocol::Responses, json!({"background": true})));
     assert!(ask(Protocol::Chat, json!({"messages": []})));
     for choice in [json!("auto"), json!("required"), json!({"type": "any"}), json!(null)] {
         assert!(!ask(Protocol::Chat, json!({"tool_choice": choice, "n": 1})));
+    }
+}
+
+#[test]
+fn answers_that_are_to_be_one_document() {
+    let schema = json!({"type": "json_schema", "schema": {}});
+    let structured = |protocol, more: Value| {
+        let mut body = json!({"messages": [], "input": "x"});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        draft(protocol, body).outline.structured
+    };
+    assert!(structured(Protocol::Chat, json!({"response_format": {"type": "json_object"}})));
+    assert!(structured(Protocol::Responses, json!({"text": {"format": schema, "verbosity": "low"}})));
+    assert!(structured(Protocol::Messages, json!({"output_format": schema})));
+    assert!(structured(Protocol::Messages, json!({"output_config": {"format": schema, "effort": "low"}})));
+    for other in
+        [json!({"response_format": {"type": "text"}}), json!({"text": {"verbosity": "low"}}), json!({"text": 7})]
+    {
+        assert!(!structured(Protocol::Chat, other));
     }
 }
 

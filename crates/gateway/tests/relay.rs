@@ -2,11 +2,10 @@
 
 mod support;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use proptest::prelude::*;
-use reveille_gateway::{Draft, Fault, Interest, Protocol, Stage, Turn, Visit, sse::Splitter};
-use support::{Fixed, World, request, text};
+use reveille_gateway::{Protocol, sse::Splitter};
+use support::{Fixed, Onlooker, World, request, text};
 
 const CHAT: &str = include_str!("golden/chat.sse");
 const RESPONSES: &str = include_str!("golden/responses.sse");
@@ -37,23 +36,6 @@ fn chunked(chunks: &[Bytes]) -> Vec<Bytes> {
     }
     pieces.push(Bytes::from("0\r\n\r\n"));
     pieces
-}
-
-/// Takes part, serves a tool nobody calls, and wants nothing.
-struct Onlooker;
-
-impl Stage for Onlooker {
-    fn enter(&self, _: &Turn) -> Option<Box<dyn Visit>> {
-        Some(Box::new(Onlooker))
-    }
-}
-
-#[async_trait]
-impl Visit for Onlooker {
-    async fn before_request(&mut self, draft: &mut Draft) -> Result<Interest, Fault> {
-        draft.serve_tool("clock", "{}");
-        Ok(Interest::Stay)
-    }
 }
 
 proptest! {
@@ -128,8 +110,37 @@ proptest! {
 
 #[tokio::test(start_paused = true)]
 async fn an_event_without_end_is_cut_at_its_bound() {
-    let world = World::with(|settings| settings.event_bytes_max = 10_000);
-    let script = serde_json::json!({"steps": [{"raw": format!("data: {}", "x".repeat(50_000))}, "stall"]});
-    let body = text(world.send(Protocol::Chat, &script, true).await).await;
-    assert!(body.contains("an event larger than 10000 bytes") && body.len() < 1000, "{body}");
+    for world in World::both_with(|settings| settings.event_bytes_max = 10_000) {
+        let whole = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"}}]}\n\n";
+        let script = serde_json::json!({"steps": [{"raw": format!("{whole}data: {}", "x".repeat(50_000))}, "stall"]});
+        let body = text(world.send(Protocol::Chat, &script, true).await).await;
+        assert!(body.contains("an event larger than 10000 bytes") && body.len() < 1000, "{body}");
+        assert!(body.starts_with(whole), "what came before it is whole: {body}");
+    }
+}
+
+/// Some servers leave out the names of events, and write the type wherever they like.
+#[tokio::test(start_paused = true)]
+async fn events_are_known_by_their_type_wherever_it_stands() {
+    for (protocol, recording) in [(Protocol::Responses, RESPONSES), (Protocol::Messages, MESSAGES)] {
+        let data = |frame: &str| frame.lines().filter_map(|line| line.strip_prefix("data:")).collect::<String>();
+        let frames = recording.split_terminator("\n\n").map(data).filter(|data| !data.is_empty());
+        let last = frames.map(|data| {
+            let mut data: serde_json::Value = serde_json::from_str(&data).expect("JSON");
+            let kind = data.as_object_mut().expect("an object").shift_remove("type").expect("a type");
+            data["type"] = kind;
+            format!("data: {data}\n\n")
+        });
+        let recording: String = last.collect();
+        for staged in [false, true] {
+            let mut world = World::dialling(Fixed(chunked(&[recording.clone().into()])));
+            if staged {
+                world.gateway = world.gateway.stage(Onlooker);
+            }
+            let (_, body) = world.ask(request(protocol, &serde_json::json!({}), true)).await;
+            assert_eq!(body, recording);
+            assert_eq!(world.reports.outcomes(), ["complete"]);
+            assert!(world.reports.all()[0].usage.is_some_and(|usage| usage.output_tokens > 0));
+        }
+    }
 }

@@ -82,6 +82,7 @@ async fn a_configured_key_takes_the_place_of_the_clients() {
         let mut call = request(protocol, &json!({}), false);
         call.headers_mut().insert("authorization", HeaderValue::from_static("Bearer client"));
         call.headers_mut().insert("x-api-key", HeaderValue::from_static("client"));
+        call.headers_mut().insert("api-key", HeaderValue::from_static("client"));
         world.ask(call).await;
         let sent = world.log.requests().pop().expect("sent");
         assert_eq!(sent.header(name), Some(value));
@@ -134,6 +135,9 @@ async fn the_first_upstream_that_serves_the_model_takes_it() {
         let sent = world.log.requests().pop().expect("sent");
         assert_eq!((sent.header("host"), sent.path.as_str()), (Some(host), path));
     }
+    let passed = world.reports.all().pop().expect("a report");
+    assert_eq!((passed.path.as_deref(), passed.turn.upstream.as_str()), (Some("/v1/models/m-9"), "c"));
+    assert_eq!((passed.outcome.name(), passed.status.as_u16(), passed.turn.model.as_str()), ("complete", 200, "m-9"));
     let (status, body) = world
         .ask(Request::builder().uri("/v1/files?x=1").method(Method::DELETE).body(Full::default()).expect("valid"))
         .await;
@@ -155,7 +159,6 @@ async fn bad_requests_are_explained_in_the_protocols_own_form() {
             ("{\"model\":\"\"}", 400, "`model` is missing"),
             ("{\"model\":7}", 400, "must be a JSON object with a `model`"),
             ("{\"model\":\"scripted\",\"model\":\"other\"}", 400, "duplicate field"),
-            ("{\"model\":\"scripted\",\"stream\":\"yes\"}", 400, "with a `model`"),
             ("{\"model\":\"nobody\"}", 404, "no upstream serves model `nobody`"),
             (&"x".repeat(1001), 413, "larger than 1000 bytes"),
         ] {
@@ -235,4 +238,26 @@ async fn reports_say_what_happened() {
     assert_eq!((report.bytes as usize, report.status.as_u16(), report.turn.side), (body.len(), 200, true));
     assert!((2000..2010).contains(&report.first_byte.expect("came").as_millis()));
     assert_eq!(report.usage.expect("told").output_tokens, 2);
+}
+
+/// What the upstream complains about better than anybody else.
+#[tokio::test(start_paused = true)]
+async fn values_of_another_kind_are_the_upstreams_to_judge() {
+    let world = World::new();
+    for field in ["\"stream\":\"true\"", "\"prompt_cache_key\":7", "\"previous_response_id\":[]", "\"store\":\"no\""] {
+        for protocol in Protocol::ALL {
+            let (status, body) = world.ask(post(protocol.path(), format!("{{\"model\":\"scripted\",{field}}}"))).await;
+            assert_eq!(status, 200, "{field}: {body}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn paths_that_climb_go_nowhere() {
+    let world = World::new();
+    for path in ["/v1/embeddings/../files", "/v1/models/%2e%2E/files", "/v1/..%2ffiles"] {
+        let (status, body) = world.ask(post(path, "{\"model\":\"scripted\"}")).await;
+        assert_eq!(status, 400, "{path}: {body}");
+    }
+    assert!(world.log.requests().is_empty());
 }

@@ -1,15 +1,16 @@
 //! OpenAI Chat Completions: `data: {chunk}` without names, then `data: [DONE]`.
 
-use super::{Finish, Kind, Seen, WireUsage};
+use super::{Finish, Kind, Seen, WireUsage, counts};
 use crate::sse;
 use memchr::memmem::Finder;
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use std::{borrow::Cow, sync::LazyLock};
 
 #[derive(Deserialize)]
 struct Chunk<'a> {
     #[serde(borrow, default)]
     choices: Vec<Choice<'a>>,
+    #[serde(default, deserialize_with = "counts")]
     usage: Option<WireUsage>,
     #[serde(borrow)]
     error: Option<&'a serde_json::value::RawValue>,
@@ -17,6 +18,8 @@ struct Chunk<'a> {
 
 #[derive(Deserialize)]
 struct Choice<'a> {
+    #[serde(default)]
+    index: u64,
     #[serde(borrow)]
     finish_reason: Option<Cow<'a, str>>,
 }
@@ -30,17 +33,20 @@ macro_rules! finder {
 finder!(FINISH, "\"finish_reason\":");
 finder!(USAGE, "\"usage\":");
 finder!(TOOL, "\"tool_calls\":");
+finder!(FUNCTION, "\"function_call\":");
 finder!(NAME, "\"name\":");
 finder!(ERROR, "\"error\":");
+finder!(INDEX, "\"index\":");
 
 pub fn read(frame: &[u8], seen: &mut Seen) -> Kind {
     let Some(data) = sse::field(frame, b"data") else { return Kind::Other };
     if data.starts_with(b"[DONE]") {
         return Kind::End;
     }
-    if has_value(data, &FINISH) || has_value(data, &USAGE) || has_value(data, &ERROR) {
+    if has_value(data, &FINISH) || has_value(data, &USAGE) || has_value(data, &ERROR) || has_further(data) {
         return closing(data, seen);
     }
+    seen.choices |= bit(0);
     content(data, seen)
 }
 
@@ -52,11 +58,21 @@ fn content(data: &[u8], seen: &Seen) -> Kind {
     }
 }
 
-/// The key is there and is not `null`.
+/// The key is there and says something.
 fn has_value(data: &[u8], key: &Finder<'_>) -> bool {
     let Some(at) = key.find(data) else { return false };
     let value = data[at + key.needle().len()..].trim_ascii_start();
-    !value.starts_with(b"null")
+    !value.starts_with(b"null") && !value.starts_with(b"\"\"")
+}
+
+/// Something in it is not the first of its kind: a choice, perhaps.
+fn has_further(data: &[u8]) -> bool {
+    INDEX.find_iter(data).any(|at| !data[at + INDEX.needle().len()..].trim_ascii_start().starts_with(b"0"))
+}
+
+/// A choice among those that were seen. Nobody asks for so many that the last ones matter apart.
+fn bit(choice: u64) -> u64 {
+    1 << choice.min(63)
 }
 
 fn closing(data: &[u8], seen: &mut Seen) -> Kind {
@@ -67,7 +83,16 @@ fn closing(data: &[u8], seen: &mut Seen) -> Kind {
     if let Some(usage) = chunk.usage {
         usage.note(seen);
     }
-    match chunk.choices.iter().find_map(|choice| choice.finish_reason.as_deref()) {
+    let mut reason = None;
+    for choice in &chunk.choices {
+        seen.choices |= bit(choice.index);
+        // Some upstreams say of every chunk that nothing finished it.
+        if let Some(said) = choice.finish_reason.as_deref().filter(|said| !said.is_empty()) {
+            seen.finished |= bit(choice.index);
+            reason = reason.or(Some(said));
+        }
+    }
+    match reason {
         Some(reason) => {
             seen.finish = Some(finish(reason));
             Kind::Finish
@@ -76,6 +101,11 @@ fn closing(data: &[u8], seen: &mut Seen) -> Kind {
         // Some upstreams say in every chunk what was used so far.
         None => content(data, seen),
     }
+}
+
+/// Every choice that began has come to its end.
+pub fn is_finished(seen: &Seen) -> bool {
+    seen.finish.is_some() && seen.choices & !seen.finished == 0
 }
 
 fn finish(reason: &str) -> Finish {
@@ -89,4 +119,33 @@ fn finish(reason: &str) -> Finish {
 
 pub fn whole(body: &[u8], seen: &mut Seen) {
     closing(body, seen);
+    // Some upstreams say that they stopped, and call.
+    if seen.finish == Some(Finish::Stop) && calls(body) {
+        seen.finish = Some(Finish::ToolCalls);
+    }
+}
+
+/// Whether a whole answer calls tools.
+fn calls(body: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Answer {
+        choices: Vec<Said>,
+    }
+    #[derive(Deserialize)]
+    struct Said {
+        message: Message,
+    }
+    #[derive(Deserialize)]
+    struct Message {
+        tool_calls: Option<Vec<IgnoredAny>>,
+        function_call: Option<IgnoredAny>,
+    }
+    if TOOL.find(body).or_else(|| FUNCTION.find(body)).is_none() {
+        return false;
+    }
+    let answer = serde_json::from_slice::<Answer>(body).ok();
+    let calls = |said: &Said| {
+        said.message.function_call.is_some() || said.message.tool_calls.as_ref().is_some_and(|calls| !calls.is_empty())
+    };
+    answer.is_some_and(|answer| answer.choices.iter().any(calls))
 }

@@ -1,7 +1,8 @@
 //! Anthropic Messages: named events, from `message_start` to `message_stop`.
 
-use super::{Finish, Kind, Seen, WireUsage, event_name};
+use super::{Finish, Kind, Seen, WireUsage, counts, event_name};
 use crate::sse;
+use memchr::memmem;
 use serde::Deserialize;
 use std::borrow::Cow;
 
@@ -14,6 +15,7 @@ struct Part<'a> {
     delta: Option<Delta<'a>>,
     #[serde(borrow)]
     stop_reason: Option<Cow<'a, str>>,
+    #[serde(default, deserialize_with = "counts")]
     usage: Option<WireUsage>,
 }
 
@@ -26,7 +28,7 @@ struct Delta<'a> {
 pub fn read(frame: &[u8], seen: &mut Seen) -> Kind {
     match event_name(frame) {
         b"content_block_delta" => Kind::Content,
-        b"content_block_start" => match memchr::memmem::find(frame, b"\"tool_use\"") {
+        b"content_block_start" => match memmem::find(frame, b"\"tool_use\"") {
             Some(_) => Kind::ToolCall,
             None => Kind::Content,
         },
@@ -64,4 +66,25 @@ fn note(data: &[u8], seen: &mut Seen) {
 
 pub fn whole(body: &[u8], seen: &mut Seen) {
     note(body, seen);
+    // Some upstreams say that they stopped, and call.
+    if seen.finish == Some(Finish::Stop) && calls(body) {
+        seen.finish = Some(Finish::ToolCalls);
+    }
+}
+
+/// Whether a whole message calls tools.
+fn calls(body: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Message<'a> {
+        #[serde(borrow)]
+        content: Vec<Block<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct Block<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Cow<'a, str>,
+    }
+    let mentioned = memmem::find(body, b"\"tool_use\"").is_some();
+    let message = mentioned.then(|| serde_json::from_slice::<Message<'_>>(body).ok()).flatten();
+    message.is_some_and(|message| message.content.iter().any(|block| block.kind == "tool_use"))
 }

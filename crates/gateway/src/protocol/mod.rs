@@ -8,8 +8,8 @@ pub(crate) mod responses;
 use crate::{fault::Fault, sse};
 use bytes::Bytes;
 use http::StatusCode;
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Deserializer};
+use serde_json::{json, value::RawValue};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
@@ -72,6 +72,18 @@ pub struct Usage {
     pub output_tokens: u64,
 }
 
+/// What a client gets that is kept waiting for the rest of its answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Waiting {
+    /// Signs of life that every known client counts, for as long as it takes.
+    #[default]
+    Alive,
+    /// Only pings, of which some clients have enough after a while.
+    Pinged,
+    /// Nothing: the answer comes in one piece.
+    Silent,
+}
+
 /// What was seen of an answer so far.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
@@ -90,6 +102,11 @@ pub struct Seen {
     pub client_calls: Vec<String>,
     /// What the upstream calls its answer, where that is known.
     pub answer_id: Option<String>,
+    /// Chat: the choices that began, and those that came to their end; one bit each.
+    pub(crate) choices: u64,
+    pub(crate) finished: u64,
+    /// Known when the model is done.
+    pub waiting: Waiting,
     /// Responses: the number of the last event, and whose answer it is.
     pub(crate) sequence: Option<u64>,
     pub(crate) response: Option<Box<responses::Head>>,
@@ -172,13 +189,25 @@ impl Protocol {
     /// Whether a stream that ended without a word was complete all the same.
     pub fn is_complete(self, seen: &Seen) -> bool {
         // Some servers of Chat leave out the closing `[DONE]`.
-        seen.ended || (self == Protocol::Chat && seen.finish.is_some())
+        seen.ended || (self == Protocol::Chat && chat::is_finished(seen))
+    }
+
+    /// The same for one whose last frame has no empty line after it. Half a frame completes nothing, and is not for the
+    /// client: what is put behind it would become part of it.
+    pub(crate) fn is_complete_with(self, rest: &[u8], seen: &Seen) -> bool {
+        if rest.is_empty() {
+            return self.is_complete(seen);
+        }
+        let mut seen = seen.clone();
+        self.read(rest, &mut seen);
+        self.is_complete(&seen)
     }
 }
 
 fn openai_type(fault: &Fault) -> &'static str {
     match fault.status() {
         StatusCode::GATEWAY_TIMEOUT => "timeout_error",
+        StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
         status if status.is_client_error() => "invalid_request_error",
         _ => "server_error",
     }
@@ -186,9 +215,11 @@ fn openai_type(fault: &Fault) -> &'static str {
 
 fn anthropic_type(fault: &Fault) -> &'static str {
     match fault.status() {
+        StatusCode::FORBIDDEN => "permission_error",
         StatusCode::NOT_FOUND => "not_found_error",
         StatusCode::PAYLOAD_TOO_LARGE => "request_too_large",
         StatusCode::GATEWAY_TIMEOUT => "timeout_error",
+        StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
         StatusCode::SERVICE_UNAVAILABLE => "overloaded_error",
         status if status.is_client_error() => "invalid_request_error",
         _ => "api_error",
@@ -204,6 +235,12 @@ struct WireUsage {
     output_tokens: Option<u64>,
 }
 
+/// Counts, if they are of the form they should be: everything else in an answer is worth more than they are.
+fn counts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<WireUsage>, D::Error> {
+    let raw = Option::<&RawValue>::deserialize(deserializer)?;
+    Ok(raw.and_then(|raw| serde_json::from_str(raw.get()).ok()))
+}
+
 impl WireUsage {
     /// Later figures are the whole so far; a figure left out is as before.
     fn note(self, seen: &mut Seen) {
@@ -213,12 +250,21 @@ impl WireUsage {
     }
 }
 
-/// The name of an event: its own line, else the `type` its data begins with.
+/// The name of an event: its own line, else the `type` of its data.
 pub(crate) fn event_name(frame: &[u8]) -> &[u8] {
+    #[derive(Deserialize)]
+    struct Typed<'a> {
+        #[serde(rename = "type")]
+        kind: &'a str,
+    }
     if let Some(name) = sse::field(frame, b"event") {
         return name;
     }
     let data = sse::field(frame, b"data").unwrap_or_default();
     let rest = data.strip_prefix(br#"{"type":""#).or_else(|| data.strip_prefix(br#"{"type": ""#));
-    rest.and_then(|rest| rest.split(|byte| *byte == b'"').next()).unwrap_or_default()
+    match rest.and_then(|rest| rest.split(|byte| *byte == b'"').next()) {
+        Some(name) => name,
+        // It need not come first.
+        None => serde_json::from_slice::<Typed<'_>>(data).map(|typed| typed.kind.as_bytes()).unwrap_or_default(),
+    }
 }

@@ -1,6 +1,6 @@
 //! OpenAI Responses: named, numbered events, from `response.created` to `response.completed`.
 
-use super::{Finish, Kind, Seen, WireUsage, event_name};
+use super::{Finish, Kind, Seen, WireUsage, counts, event_name};
 use crate::{fault::Fault, sse};
 use bytes::Bytes;
 use memchr::memmem::{self, Finder};
@@ -30,6 +30,7 @@ struct Terminal {
 
 #[derive(Deserialize)]
 struct Whole {
+    #[serde(default, deserialize_with = "counts")]
     usage: Option<WireUsage>,
     status: Option<String>,
     #[serde(default)]
@@ -40,6 +41,23 @@ struct Whole {
 struct Item {
     #[serde(rename = "type", default)]
     kind: String,
+}
+
+/// Items that wait for the client's answer.
+const CLIENT_CALLS: [&str; 7] = [
+    "function_call",
+    "custom_tool_call",
+    "local_shell_call",
+    "shell_call",
+    "apply_patch_call",
+    "computer_call",
+    "mcp_approval_request",
+];
+/// How the kinds of calls end, the upstream's own too.
+const CALLS: [&[u8]; 2] = [b"_call\"", b"_approval_request\""];
+
+pub fn waits_for_client(kind: &str) -> bool {
+    CLIENT_CALLS.contains(&kind)
 }
 
 static SEQUENCE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"sequence_number\":"));
@@ -63,10 +81,7 @@ pub fn read(frame: &[u8], seen: &mut Seen) -> Kind {
             Kind::End
         }
         b"response.failed" | b"error" => Kind::Error,
-        b"response.output_item.added" => match memmem::find(frame, b"_call\"") {
-            Some(_) => Kind::ToolCall,
-            None => Kind::Content,
-        },
+        b"response.output_item.added" if CALLS.iter().any(|call| memmem::find(frame, call).is_some()) => Kind::ToolCall,
         b"keepalive" | b"ping" | b"response.in_progress" | b"response.queued" => Kind::Alive,
         _ if name.ends_with(b".delta") || name.ends_with(b".done") || name.ends_with(b".added") => Kind::Content,
         _ => Kind::Other,
@@ -84,7 +99,7 @@ fn note(response: &Whole, seen: &mut Seen) {
     if let Some(usage) = response.usage {
         usage.note(seen);
     }
-    let calls = response.output.iter().any(|item| matches!(&*item.kind, "function_call" | "custom_tool_call"));
+    let calls = response.output.iter().any(|item| waits_for_client(&item.kind));
     seen.finish = Some(match response.status.as_deref() {
         Some("incomplete") => Finish::Length,
         _ if calls => Finish::ToolCalls,
@@ -100,7 +115,7 @@ pub fn whole(body: &[u8], seen: &mut Seen) {
 
 /// A response that was created fails as such, which is what clients wait for; before that there is only `error`.
 pub fn error(fault: &Fault, seen: &Seen) -> Bytes {
-    let (message, number) = (fault.to_string(), seen.sequence.map_or(0, |last| last + 1));
+    let (message, number) = (fault.to_string(), seen.sequence.map_or(0, |last| last.saturating_add(1)));
     match &seen.response {
         Some(head) => {
             let response = json!({

@@ -11,7 +11,10 @@ use hyper_util::{
     client::legacy::connect::{Connected, Connection},
     rt::TokioIo,
 };
-use reveille_gateway::{Answer, Dial, Gateway, Limits, Link, Observer, Protocol, Report, Settings, Upstream};
+use reveille_gateway::{
+    Answer, Dial, Draft, Fault, Gateway, Interest, Limits, Link, Observer, Protocol, Report, Settings, Stage, Turn,
+    Upstream, Visit,
+};
 use scripted_upstream::{Log, Script};
 use serde_json::{Value, json};
 use std::{
@@ -28,31 +31,48 @@ use tower::BoxError;
 const PIPE_BYTES: usize = 16 * 1024;
 
 /// Connections within the process.
-pub struct Pipe(TokioIo<DuplexStream>);
+pub struct Pipe {
+    io: TokioIo<DuplexStream>,
+    http2: bool,
+}
+
+impl Pipe {
+    /// Our end, and that of the other side.
+    pub fn open() -> (Self, DuplexStream) {
+        let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
+        (Self { io: TokioIo::new(ours), http2: false }, theirs)
+    }
+
+    /// The same, for sides that agreed on HTTP/2.
+    pub fn http2() -> (Self, DuplexStream) {
+        let (pipe, theirs) = Self::open();
+        (Self { http2: true, ..pipe }, theirs)
+    }
+}
 
 impl Connection for Pipe {
     fn connected(&self) -> Connected {
-        Connected::new()
+        if self.http2 { Connected::new().negotiated_h2() } else { Connected::new() }
     }
 }
 
 impl Read for Pipe {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buffer)
+        Pin::new(&mut self.io).poll_read(cx, buffer)
     }
 }
 
 impl Write for Pipe {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, bytes)
+        Pin::new(&mut self.io).poll_write(cx, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
+        Pin::new(&mut self.io).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
+        Pin::new(&mut self.io).poll_shutdown(cx)
     }
 }
 
@@ -67,10 +87,10 @@ impl Dial for Scripted {
             Some("slow") => std::future::pending().await,
             _ => {}
         }
-        let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
+        let (ours, theirs) = Pipe::open();
         let upstream = self.0.clone();
         tokio::spawn(async move { upstream.serve(theirs).await });
-        Ok(Box::new(Pipe(TokioIo::new(ours))))
+        Ok(Box::new(ours))
     }
 }
 
@@ -80,7 +100,7 @@ pub struct Fixed(pub Vec<Bytes>);
 #[async_trait]
 impl Dial for Fixed {
     async fn dial(&self, _: Uri) -> Result<Box<dyn Link>, BoxError> {
-        let (ours, mut theirs) = tokio::io::duplex(PIPE_BYTES);
+        let (ours, mut theirs) = Pipe::open();
         let pieces = self.0.clone();
         tokio::spawn(async move {
             let mut request = [0; 8192];
@@ -90,23 +110,48 @@ impl Dial for Fixed {
                 tokio::task::yield_now().await;
             }
         });
-        Ok(Box::new(Pipe(TokioIo::new(ours))))
+        Ok(Box::new(ours))
+    }
+}
+
+/// A stage that takes part, serves a tool nobody calls, and wants nothing.
+pub struct Onlooker;
+
+impl Stage for Onlooker {
+    fn enter(&self, _: &Turn) -> Option<Box<dyn Visit>> {
+        Some(Box::new(Onlooker))
+    }
+}
+
+#[async_trait]
+impl Visit for Onlooker {
+    async fn before_request(&mut self, draft: &mut Draft) -> Result<Interest, Fault> {
+        draft.serve_tool("clock", "{}");
+        Ok(Interest::Stay)
     }
 }
 
 /// Keeps every report.
 #[derive(Clone, Default)]
-pub struct Reports(Arc<Mutex<Vec<Report>>>);
+pub struct Reports(Arc<Mutex<Vec<Report>>>, Arc<Mutex<Vec<String>>>);
 
 impl Observer for Reports {
     fn finished(&self, report: &Report) {
         self.0.lock().unwrap().push(report.clone());
+    }
+
+    fn left_out(&self, upstream: &str, why: &str) {
+        self.1.lock().unwrap().push(format!("{upstream}: {why}"));
     }
 }
 
 impl Reports {
     pub fn all(&self) -> Vec<Report> {
         self.0.lock().unwrap().clone()
+    }
+
+    pub fn left_out(&self) -> Vec<String> {
+        self.1.lock().unwrap().clone()
     }
 
     pub fn outcomes(&self) -> Vec<&'static str> {
@@ -138,8 +183,21 @@ impl World {
         Self { gateway: add(gateway), log, reports }
     }
 
+    /// One whose answers are relayed, and one in which a stage stays: they take different ways.
+    pub fn both() -> [Self; 2] {
+        Self::both_with(|_| {})
+    }
+
+    pub fn both_with(change: impl Fn(&mut Settings)) -> [Self; 2] {
+        [Self::with(&change), Self::build(&change, |gateway| gateway.stage(Onlooker))]
+    }
+
     pub fn dialling(dial: impl Dial + 'static) -> Self {
-        let settings = Settings { upstreams: vec![upstream("http://upstream")], ..Settings::default() };
+        Self::dialling_to("http://upstream", dial)
+    }
+
+    pub fn dialling_to(base: &str, dial: impl Dial + 'static) -> Self {
+        let settings = Settings { upstreams: vec![upstream(base)], ..Settings::default() };
         let reports = Reports::default();
         let gateway = Gateway::new(settings, Arc::new(dial)).observe(Arc::new(reports.clone()));
         Self { gateway, log: Arc::default(), reports }

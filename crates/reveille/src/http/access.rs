@@ -1,33 +1,41 @@
-//! Who may use a server that has a token: whoever sends it with each request, and the page that was given it once and
-//! has a cookie since. The cookie is signed with the token and says how long it is good for, so nothing is kept here, it
-//! survives restarts, and a new token ends it.
+//! Who sends a request: whoever has a token in one of its headers, and the page that was given it once and has a cookie
+//! since. The cookie holds a proof of the token and is signed with how long it is good for, so nothing is kept here, it
+//! survives restarts, and a token that is revoked ends it.
 //!
-//! Whether a request comes from a page of somebody else is asked before ([`super::guard`]). What each caller may do is
-//! one question with one answer today; scopes will be further kinds of [`Caller`].
+//! Whether a request comes from a page of somebody else is asked before ([`super::guard`]). What a caller may do is asked
+//! after ([`super::permit`]).
 
-use super::problem::ApiError;
+use super::{cors, problem::ApiError};
 use crate::{
+    access::{Book, Pass, Proof, TokenFile},
     clock::{Clock, SystemClock},
     config::Token,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use reveille_core::{Millis, Timestamp};
-use ring::hmac;
-use std::sync::Arc;
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 /// For requests whose `Authorization` is meant for somebody else, such as a model provider.
 const TOKEN_HEADER: HeaderName = HeaderName::from_static("x-reveille-token");
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// A page that is not opened for this long has to ask again.
 const COOKIE_LIFE: Millis = Millis::from_secs(30 * 24 * 3600);
+/// The file of tokens is looked at this often at most, when somebody asks: so long may one live on that was revoked.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Who sent a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Caller {
-    /// There is no token: everybody who reaches the server is its owner.
+    /// There are no tokens: everybody who reaches the server is its owner.
     Anybody,
-    /// Has the token.
-    Owner,
+    /// Has a token.
+    Known(Pass),
     /// Has nothing; sees only what is for all.
     Stranger,
 }
@@ -35,116 +43,174 @@ pub enum Caller {
 /// Without a token unless one is given.
 pub struct Access {
     clock: Arc<dyn Clock>,
-    lock: Option<Lock>,
+    /// The operator's, which is in no file of ours.
+    own: Option<Token>,
+    file: Option<Followed>,
+    book: RwLock<Arc<Book>>,
+    /// Once there was a token, no one without gets in, whatever becomes of the file.
+    locked: AtomicBool,
 }
 
-struct Lock {
-    key: hmac::Key,
-    /// Of the token itself: comparing signatures takes the same time whatever is sent.
-    signature: hmac::Tag,
-    /// Cookies do not know of ports, so every token has a cookie of its own name.
-    cookie: String,
+struct Followed {
+    file: TokenFile,
+    looked: Mutex<(Instant, Option<crate::access::Stamp>)>,
 }
 
 impl Default for Access {
     fn default() -> Self {
-        Self::new(None, Arc::new(SystemClock))
+        let clock = Arc::new(SystemClock);
+        let book = RwLock::new(Arc::new(Book::new(None, &[])));
+        Self { clock, own: None, file: None, book, locked: AtomicBool::new(false) }
     }
 }
 
 impl Access {
-    pub fn new(token: Option<&Token>, clock: Arc<dyn Clock>) -> Self {
-        let lock = token.map(|token| {
-            let key = hmac::Key::new(hmac::HMAC_SHA256, token.expose().as_bytes());
-            let name = hex(&hmac::sign(&key, b"name of the cookie").as_ref()[..4]);
-            Lock { signature: hmac::sign(&key, token.expose().as_bytes()), cookie: format!("reveille_{name}"), key }
-        });
-        Self { clock, lock }
+    pub fn open(own: Option<Token>, file: TokenFile, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
+        // The stamp first: what is written in between is then read again.
+        let stamp = file.stamp();
+        let book = Book::new(own.as_ref(), &file.read()?);
+        let locked = AtomicBool::new(!book.is_empty());
+        let looked = Mutex::new((Instant::now(), stamp));
+        Ok(Self { clock, own, file: Some(Followed { file, looked }), book: RwLock::new(Arc::new(book)), locked })
     }
 
     pub fn wants_token(&self) -> bool {
-        self.lock.is_some()
+        self.locked.load(Ordering::Relaxed)
+    }
+
+    /// The tokens as they are now, or as of a second ago.
+    fn book(&self) -> Arc<Book> {
+        if let Some(file) = self.file.as_ref().and_then(Followed::changed) {
+            match file.read() {
+                Ok(entries) => {
+                    let book = Book::new(self.own.as_ref(), &entries);
+                    if !book.is_empty() {
+                        self.locked.store(true, Ordering::Relaxed);
+                    }
+                    *self.book.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(book);
+                }
+                Err(error) => tracing::error!(%error, "the tokens cannot be read; those known before stay good"),
+            }
+        }
+        self.book.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Who this is, or the answer that refuses the request. What gave the right is taken out: nothing behind this sees
     /// it, least of all a model provider.
     pub fn admit<B>(&self, request: &mut Request<B>) -> Result<Caller, ApiError> {
-        let Some(lock) = &self.lock else { return Ok(Caller::Anybody) };
-        let changes = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-        let headers = request.headers_mut();
-        let carriers: Vec<HeaderName> = lock.carried_by(headers).collect();
-        if !carriers.is_empty() {
-            carriers.iter().chain([&header::COOKIE]).for_each(|name| drop(headers.remove(name)));
-            return Ok(Caller::Owner);
+        let book = self.book();
+        if !self.wants_token() {
+            return Ok(Caller::Anybody);
         }
-        // A browser sends the cookie whoever asks it to. It names the page that asks, and the guard has looked at that.
-        let says_where_from = headers.contains_key(header::ORIGIN);
-        if lock.good_until(headers).is_some_and(|until| until > self.clock.now()) && (!changes || says_where_from) {
-            headers.remove(header::COOKIE);
-            return Ok(Caller::Owner);
+        let (pass, carriers) = carried_by(request.headers(), &book);
+        if let Some(pass) = pass {
+            let headers = request.headers_mut();
+            carriers.iter().chain([&header::COOKIE]).for_each(|name| drop(headers.remove(name)));
+            return Ok(Caller::Known(pass));
+        }
+        if let Some(pass) = self.by_cookie(request, &book) {
+            request.headers_mut().remove(header::COOKIE);
+            return Ok(Caller::Known(pass));
         }
         if is_for_all(request.uri().path()) {
             return Ok(Caller::Stranger);
         }
-        let detail = "this server wants its token: send it as `Authorization: Bearer …`; the command line takes it from \
+        let detail = "this server wants a token: send it as `Authorization: Bearer …`; the command line takes it from \
                       REVEILLE_TOKEN or the configured `token_file`";
         Err(ApiError::new(StatusCode::UNAUTHORIZED, "Not signed in", "unauthorized", detail))
     }
 
-    pub fn knows(&self, token: &str) -> bool {
-        self.lock.as_ref().is_some_and(|lock| lock.opens(token.trim().as_bytes()))
+    /// By a cookie that a page of ours sends.
+    fn by_cookie<B>(&self, request: &Request<B>, book: &Book) -> Option<Pass> {
+        let (pass, until) = signed_in(request.headers(), book)?;
+        (until > self.clock.now() && from_our_page(request)).then_some(pass)
     }
 
-    /// The `Set-Cookie` for a page that has shown the token. `secure`: it was opened by https.
-    pub fn cookie(&self, secure: bool) -> Option<HeaderValue> {
-        let lock = self.lock.as_ref()?;
+    pub fn knows(&self, token: &str) -> Option<Pass> {
+        self.book().by_token(token.trim().as_bytes())
+    }
+
+    /// The `Set-Cookie` for a page that has shown its token. `secure`: it was opened by https.
+    pub fn cookie(&self, pass: &Pass, secure: bool) -> Option<HeaderValue> {
         let until = self.clock.now().plus(COOKIE_LIFE);
-        self.set_cookie(&format!("{}.{}", until.as_millis(), lock.sign(until)), COOKIE_LIFE, secure)
-    }
-
-    pub fn no_cookie(&self) -> Option<HeaderValue> {
-        self.set_cookie("", Millis::ZERO, false)
-    }
-
-    fn set_cookie(&self, value: &str, life: Millis, secure: bool) -> Option<HeaderValue> {
-        let name = &self.lock.as_ref()?.cookie;
-        let secure = if secure { "; Secure" } else { "" };
-        let text = format!("{name}={value}; Path=/; Max-Age={life}; HttpOnly; SameSite=Strict{secure}");
-        HeaderValue::try_from(text).ok()
+        let value = format!("{}.{}.{}", until.as_millis(), pass.proof.expose(), pass.sign(&said(until)));
+        set_cookie(pass, &value, COOKIE_LIFE, secure)
     }
 }
 
-impl Lock {
-    fn opens(&self, token: &[u8]) -> bool {
-        hmac::verify(&self.key, token, self.signature.as_ref()).is_ok()
+impl Followed {
+    /// The file, if it is another than before.
+    fn changed(&self) -> Option<&TokenFile> {
+        let mut looked = self.looked.try_lock().ok()?;
+        if looked.0.elapsed() < LOOK_AGAIN {
+            return None;
+        }
+        let (before, now) = (looked.1, self.file.stamp());
+        *looked = (Instant::now(), now);
+        (before != now).then_some(&self.file)
     }
+}
 
-    /// The headers that have the token in them: some clients send it in more than one.
-    fn carried_by(&self, headers: &HeaderMap) -> impl Iterator<Item = HeaderName> {
-        let fits = move |name: &HeaderName| {
-            headers.get_all(name).iter().any(|value| {
-                let value = value.as_bytes();
-                self.opens(bearer(value).unwrap_or(value))
-            })
-        };
-        [header::AUTHORIZATION, TOKEN_HEADER, API_KEY].into_iter().filter(fits)
-    }
+pub fn no_cookie(pass: &Pass) -> Option<HeaderValue> {
+    set_cookie(pass, "", Millis::ZERO, false)
+}
 
-    fn sign(&self, until: Timestamp) -> String {
-        hex(hmac::sign(&self.key, format!("page until {}", until.as_millis()).as_bytes()).as_ref())
-    }
+fn set_cookie(pass: &Pass, value: &str, life: Millis, secure: bool) -> Option<HeaderValue> {
+    let (name, secure) = (pass.cookie_name(), if secure { "; Secure" } else { "" });
+    let text = format!("{name}={value}; Path=/; Max-Age={life}; HttpOnly; SameSite=Strict{secure}");
+    let mut value = HeaderValue::try_from(text).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
 
-    /// Until when the cookie among these is good, if there is one that we made.
-    fn good_until(&self, headers: &HeaderMap) -> Option<Timestamp> {
-        let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
-        let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        pairs.filter(|(name, _)| *name == self.cookie).find_map(|(_, value)| {
-            let (until, signature) = value.split_once('.')?;
-            let until = Timestamp::from_millis(until.parse().ok()?);
-            let said = format!("page until {}", until.as_millis());
-            hmac::verify(&self.key, said.as_bytes(), &unhex(signature)?).ok().map(|()| until)
-        })
+/// The headers that have a token in them (some clients send it in more than one), and the first token.
+fn carried_by(headers: &HeaderMap, book: &Book) -> (Option<Pass>, Vec<HeaderName>) {
+    let mut found = None;
+    let mut carriers = Vec::new();
+    for name in [TOKEN_HEADER, header::AUTHORIZATION, API_KEY] {
+        let mut passes = headers.get_all(&name).iter().filter_map(|value| {
+            let value = value.as_bytes();
+            book.by_token(bearer(value).unwrap_or(value))
+        });
+        if let Some(pass) = passes.next_back() {
+            found.get_or_insert(pass);
+            carriers.push(name);
+        }
     }
+    (found, carriers)
+}
+
+/// A browser sends a cookie whoever asks it to, and takes other ports of a host for the same site. It says which page
+/// asks: only our own may use the cookie, not even one that may ask with a token.
+fn from_our_page<B>(request: &Request<B>) -> bool {
+    let changes = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    let headers = request.headers();
+    match headers.get("sec-fetch-site").map(HeaderValue::as_bytes) {
+        Some(b"same-origin") => true,
+        // Typed in by the user.
+        Some(b"none") => !changes,
+        Some(_) => false,
+        // Plain http, or an old browser: the origin is all there is, and comes with every change.
+        None if headers.contains_key(header::ORIGIN) => cors::other_origin(request).is_none(),
+        None => !changes,
+    }
+}
+
+fn said(until: Timestamp) -> String {
+    format!("page until {}", until.as_millis())
+}
+
+/// The token whose cookie is among these, and until when that is good.
+fn signed_in(headers: &HeaderMap, book: &Book) -> Option<(Pass, Timestamp)> {
+    let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
+    let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    let ours = pairs.filter(|(name, _)| name.starts_with("reveille_"));
+    ours.map(|(_, value)| value).find_map(|value| {
+        let mut parts = value.split('.');
+        let (until, proof, signature) = (parts.next()?.parse().ok()?, Proof::parse(parts.next()?)?, parts.next()?);
+        let (pass, until) = (book.by_proof(proof)?, Timestamp::from_millis(until));
+        pass.has_signed(&said(until), signature).then_some((pass, until))
+    })
 }
 
 /// The page and its parts, the way to sign in, and what supervisors ask: nothing of anybody's is in them.
@@ -157,24 +223,38 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"bearer ").then(|| rest.trim_ascii())
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.as_bytes().chunks(2);
-    digits.map(|pair| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::ManualClock;
+    use crate::{
+        access::{Entry, Hash, Scope},
+        clock::ManualClock,
+    };
+    use tempfile::TempDir;
 
     const TOKEN: &str = "0123456789abcdef";
 
     fn access(clock: &ManualClock) -> Access {
-        Access::new(Some(&Token::parse(TOKEN).expect("long enough")), Arc::new(clock.clone()))
+        let own = Token::parse(TOKEN).expect("long enough");
+        let file = TokenFile { path: "not/there".into() };
+        Access::open(Some(own), file, Arc::new(clock.clone())).expect("no file is no tokens")
+    }
+
+    /// One token of the file.
+    fn filed(directory: &TempDir, name: &str) -> TokenFile {
+        let file = TokenFile { path: directory.path().join("tokens.toml") };
+        let hash = Hash::of(format!("rv_{name}_0123456789").as_bytes());
+        let (tenants, sessions, created_at) = (Vec::new(), Vec::new(), String::new());
+        file.add(Entry { name: name.into(), scope: Scope::Agent, tenants, sessions, created_at, hash }).expect("added");
+        file
+    }
+
+    fn name(caller: Result<Caller, ApiError>) -> Option<String> {
+        match caller.ok()? {
+            Caller::Anybody => Some("anybody".into()),
+            Caller::Stranger => Some("stranger".into()),
+            Caller::Known(pass) => Some(pass.grant.name.clone()),
+        }
     }
 
     fn request(method: &str, path: &str, headers: &[(&str, &str)]) -> Request<()> {
@@ -188,7 +268,7 @@ mod tests {
         let bearer = format!("Bearer {TOKEN}");
         for (name, value) in [("authorization", bearer.as_str()), ("x-reveille-token", TOKEN), ("x-api-key", TOKEN)] {
             let mut asked = request("POST", "/v1/messages", &[(name, value), ("accept", "*/*")]);
-            assert!(matches!(access.admit(&mut asked), Ok(Caller::Owner)), "{name}");
+            assert!(matches!(access.admit(&mut asked), Ok(Caller::Known(_))), "{name}");
             assert!(!asked.headers().contains_key(name) && asked.headers().contains_key("accept"), "{name}");
         }
         let mut both =
@@ -218,30 +298,74 @@ mod tests {
         ] {
             for headers in [&[][..], &[("authorization", "Bearer wrong")], &[("authorization", "Basic eA==")]] {
                 let admitted = access.admit(&mut request("GET", path, headers));
-                assert_eq!(admitted.ok(), open.then_some(Caller::Stranger), "{path} {headers:?}");
+                assert_eq!(name(admitted), open.then(|| "stranger".to_owned()), "{path} {headers:?}");
             }
         }
-        let open = Access::new(None, Arc::new(ManualClock::at(Timestamp::from_millis(0))));
+        let open = Access::default();
         assert!(matches!(open.admit(&mut request("GET", "/api/timers", &[])), Ok(Caller::Anybody)));
     }
 
     #[test]
-    fn a_cookie_is_good_for_its_time_and_changes_nothing_without_an_origin() {
+    fn a_cookie_is_good_for_its_time_and_for_our_own_page() {
         let clock = ManualClock::at(Timestamp::from_millis(5));
         let access = access(&clock);
-        let set = access.cookie(true).expect("there is a token").to_str().expect("text").to_owned();
-        assert!(set.ends_with("; HttpOnly; SameSite=Strict; Secure"), "{set}");
+        let pass = access.knows(TOKEN).expect("known");
+        let set = access.cookie(&pass, true).expect("a cookie").to_str().expect("text").to_owned();
+        assert!(set.ends_with("; HttpOnly; SameSite=Strict; Secure") && !set.contains(TOKEN), "{set}");
         let cookie = set.split(';').next().expect("a pair").to_owned();
-        let admitted =
-            |method: &str, headers: &[(&str, &str)]| access.admit(&mut request(method, "/api/timers", headers)).ok();
+        let admitted = |method: &str, headers: &[(&str, &str)]| {
+            let mut request = request(method, "/api/timers", headers);
+            request.headers_mut().insert("host", HeaderValue::from_static("localhost:7383"));
+            access.admit(&mut request).is_ok()
+        };
         let other = format!("other=1; {cookie}");
-        assert_eq!(admitted("GET", &[("cookie", &other)]), Some(Caller::Owner));
-        assert_eq!(admitted("POST", &[("cookie", &cookie)]), None);
-        assert_eq!(admitted("POST", &[("cookie", &cookie), ("origin", "http://localhost")]), Some(Caller::Owner));
+        assert!(admitted("GET", &[("cookie", &other)]));
+        for (headers, reads, changes) in [
+            (&[][..], true, false),
+            (&[("origin", "http://localhost:7383")], true, true),
+            (&[("origin", "http://localhost:3000")], false, false),
+            (&[("origin", "http://localhost:3000"), ("sec-fetch-site", "same-site")], false, false),
+            (&[("sec-fetch-site", "none")], true, false),
+            (&[("sec-fetch-site", "same-site")], false, false),
+            // Behind a proxy that does not pass the name on, the browser's word counts.
+            (&[("origin", "https://clock.example"), ("sec-fetch-site", "same-origin")], true, true),
+        ] {
+            let headers: Vec<_> = headers.iter().copied().chain([("cookie", cookie.as_str())]).collect();
+            assert_eq!((admitted("GET", &headers), admitted("POST", &headers)), (reads, changes), "{headers:?}");
+        }
         let (_, value) = cookie.split_once('=').expect("a pair");
-        let later = cookie.replace(value.split_once('.').expect("signed").0, "99999999999999");
-        assert_eq!(admitted("GET", &[("cookie", &later)]), None, "it says when it ends, and that is signed");
+        let (until, _) = value.split_once('.').expect("signed");
+        let later = cookie.replace(until, "99999999999999");
+        assert!(!admitted("GET", &[("cookie", &later)]), "it says when it ends, and that is signed");
         clock.advance(COOKIE_LIFE);
-        assert_eq!(admitted("GET", &[("cookie", &cookie)]), None);
+        assert!(!admitted("GET", &[("cookie", &cookie)]));
+    }
+
+    #[test]
+    fn tokens_of_the_file_come_and_go_while_the_server_runs() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = filed(&directory, "first");
+        let access = Access::open(None, file.clone(), Arc::new(SystemClock)).expect("readable");
+        let asks = |token: &str| {
+            let bearer = format!("Bearer rv_{token}_0123456789");
+            name(access.admit(&mut request("GET", "/api/timers", &[("authorization", &bearer)])))
+        };
+        let look_again = || {
+            let mut looked = access.file.as_ref().expect("followed").looked.lock().expect("free");
+            looked.0 -= LOOK_AGAIN;
+        };
+        assert_eq!((asks("first").as_deref(), asks("second")), (Some("first"), None));
+        filed(&directory, "second");
+        look_again();
+        assert_eq!(asks("second").as_deref(), Some("second"));
+        file.remove("first").expect("removed");
+        look_again();
+        assert_eq!((asks("first"), asks("second").as_deref()), (None, Some("second")));
+        std::fs::write(&file.path, "broken").expect("written");
+        look_again();
+        assert_eq!(asks("second").as_deref(), Some("second"), "the last good ones stay");
+        std::fs::remove_file(&file.path).expect("removed");
+        look_again();
+        assert_eq!(asks("second"), None, "without tokens nobody gets in, rather than everybody");
     }
 }

@@ -43,6 +43,11 @@ impl Guard {
             );
             Err(ApiError::new(StatusCode::FORBIDDEN, "Forbidden", "foreign_host", detail))
         };
+        // Whoever stands between may have looked at the other one.
+        if request.headers().get_all(header::HOST).iter().count() > 1 {
+            let detail = "the request names its host twice; send one `Host`";
+            return Err(ApiError::new(StatusCode::BAD_REQUEST, "Bad request", "bad_request", detail));
+        }
         let absolute = request.uri().authority().map(|authority| authority.as_str());
         let host = absolute.or_else(|| text(request.headers(), header::HOST)).unwrap_or_default();
         if !self.allow(host) {
@@ -128,6 +133,17 @@ mod tests {
             assert!(check(&link) && !check(&frame) && !check(&image), "{site}");
         }
         assert!(check(&[("sec-fetch-site", "same-origin"), ("sec-fetch-mode", "cors")]) && check(&[]));
+    }
+
+    #[test]
+    fn a_request_has_one_host() {
+        let request = |hosts: &[&str]| {
+            let request = hosts.iter().fold(Request::builder(), |request, host| request.header("host", *host));
+            Guard::default().check(&request.body(()).expect("a request")).map_err(|error| error.into_problem().status)
+        };
+        assert_eq!(request(&["localhost"]), Ok(()));
+        assert_eq!(request(&["localhost", "evil.example"]), Err(400));
+        assert_eq!(request(&["localhost", "localhost"]), Err(400));
     }
 
     #[test]

@@ -1,7 +1,12 @@
 //! How the page gets in: it shows the token once and keeps a cookie that scripts cannot read.
 
-use super::{App, access::Caller, body::JsonBody, problem::ApiError};
-use crate::tools::Problem;
+use super::{
+    App,
+    access::{Caller, no_cookie},
+    body::JsonBody,
+    problem::ApiError,
+};
+use crate::{access::Scope, tools::Problem};
 use axum::{
     Extension, Json,
     extract::State,
@@ -17,13 +22,24 @@ pub struct SignedIn {
     pub required: bool,
     /// This caller has it, or none is needed.
     pub signed_in: bool,
+    /// What it allows: `operator`, `agent` or `read-only`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scope: Option<&'static str>,
 }
 
-/// Whether a token is needed and this caller has it. A page's cookie is renewed.
+impl SignedIn {
+    const NOT: Self = Self { required: true, signed_in: false, scope: None };
+}
+
+/// Whether a token is needed and this caller has one. A page's cookie is renewed.
 #[utoipa::path(get, path = "/api/sign-in", tag = "operation", responses((status = 200, body = SignedIn)))]
 pub async fn read(State(app): State<App>, Extension(caller): Extension<Caller>, headers: HeaderMap) -> Response {
-    let said = SignedIn { required: app.access.wants_token(), signed_in: caller != Caller::Stranger };
-    let cookie = app.access.cookie(is_secure(&headers)).filter(|_| caller == Caller::Owner);
+    let (scope, cookie) = match &caller {
+        Caller::Known(pass) => (pass.grant.scope, app.access.cookie(pass, is_secure(&headers))),
+        Caller::Anybody => (Scope::Operator, None),
+        Caller::Stranger => return with_cookie(Json(SignedIn::NOT).into_response(), None),
+    };
+    let said = SignedIn { required: app.access.wants_token(), signed_in: true, scope: Some(scope.name()) };
     with_cookie(Json(said).into_response(), cookie)
 }
 
@@ -40,19 +56,28 @@ pub struct SignInBody {
 ))]
 pub async fn enter(State(app): State<App>, headers: HeaderMap, body: JsonBody) -> Result<Response, ApiError> {
     let SignInBody { token } = body.read()?;
-    if app.access.wants_token() && !app.access.knows(&token) {
-        let detail = "this is not the token of this server";
-        return Err(ApiError::new(StatusCode::UNAUTHORIZED, "Not signed in", "wrong_token", detail));
+    if !app.access.wants_token() {
+        let said = SignedIn { required: false, signed_in: true, scope: Some(Scope::Operator.name()) };
+        return Ok(with_cookie(Json(said).into_response(), None));
     }
-    let said = SignedIn { required: app.access.wants_token(), signed_in: true };
-    Ok(with_cookie(Json(said).into_response(), app.access.cookie(is_secure(&headers))))
+    let Some(pass) = app.access.knows(&token) else {
+        let detail = "this is not a token of this server";
+        return Err(ApiError::new(StatusCode::UNAUTHORIZED, "Not signed in", "wrong_token", detail));
+    };
+    let said = SignedIn { required: true, signed_in: true, scope: Some(pass.grant.scope.name()) };
+    Ok(with_cookie(Json(said).into_response(), app.access.cookie(&pass, is_secure(&headers))))
 }
 
 /// Give the cookie back.
 #[utoipa::path(delete, path = "/api/sign-in", tag = "operation", responses((status = 200, body = SignedIn)))]
-pub async fn leave(State(app): State<App>) -> Response {
+pub async fn leave(State(app): State<App>, Extension(caller): Extension<Caller>) -> Response {
     let required = app.access.wants_token();
-    with_cookie(Json(SignedIn { required, signed_in: !required }).into_response(), app.access.no_cookie())
+    let scope = (!required).then(|| Scope::Operator.name());
+    let cookie = match &caller {
+        Caller::Known(pass) => no_cookie(pass),
+        Caller::Anybody | Caller::Stranger => None,
+    };
+    with_cookie(Json(SignedIn { required, signed_in: !required, scope }).into_response(), cookie)
 }
 
 fn with_cookie(mut response: Response, cookie: Option<HeaderValue>) -> Response {

@@ -24,6 +24,10 @@ const MESSAGE_DEFAULT: &str = "您好，请问还在吗？";
 const TIMEOUT_DEFAULT: Millis = Millis::from_secs(10);
 /// An attempt must end well before it would be taken for lost.
 const TIMEOUT_MAX: Millis = Millis::from_secs(120);
+/// A timer that fires again and again does so at most this often: every firing is a commit and a call.
+const REPEATED_DELAY_MIN: Millis = Millis::from_secs(1);
+/// A turn's context is in memory, and in the model's window.
+const CONTEXT_MESSAGES_MAX: usize = 1000;
 const TOOLS_MAX: usize = 128;
 const WEBHOOKS_MAX: usize = 10;
 
@@ -67,6 +71,8 @@ pub struct Agent {
     /// For the sessions that begin from now on.
     pub specs: Vec<Spec>,
     pub webhooks: Vec<(Arc<str>, Signer)>,
+    /// What may be a mistake, and does no harm.
+    pub warnings: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -95,14 +101,28 @@ impl Agent {
         let webhooks = webhooks(&config, rules)?;
         let notify: Vec<Arc<str>> = webhooks.iter().map(|(url, _)| url.clone()).collect();
         let specs = specs(&config, &tools, &notify, rules)?;
-        if config.limits.context_messages == 0 {
-            return Err(Invalid::new("limits.context_messages", "must be at least 1"));
+        if !(1..=CONTEXT_MESSAGES_MAX).contains(&config.limits.context_messages) {
+            let why = format!("must be from 1 to {CONTEXT_MESSAGES_MAX}");
+            return Err(Invalid::new("limits.context_messages", why));
         }
         if config.model.as_deref().is_some_and(|model| model.trim().is_empty()) {
             return Err(Invalid::new("model", "is empty; name a model that the gateway knows, or leave it out"));
         }
-        Ok(Self { id, origin: rules.origin, config, tools, specs, webhooks })
+        let warnings = warnings(&config);
+        Ok(Self { id, origin: rules.origin, config, tools, specs, webhooks, warnings })
     }
+}
+
+/// Actions that are listed and not defined: misspelt, or left from another agent.
+pub fn warnings(config: &AgentConfig) -> Vec<String> {
+    let built_in = [GENERATE_RESPONSE, CLOSE_CONVERSATION];
+    let known = |name: &str| built_in.contains(&name) || config.tools.iter().any(|tool| tool.name == name);
+    let lists = [("system_actions", &config.system_actions), ("agent_actions", &config.agent_actions)];
+    let unknown = lists.into_iter().flat_map(|(list, names)| {
+        let names = names.iter().filter(|name| !known(name));
+        names.map(move |name| format!("`{list}` has '{name}', which is not in `tools`: it has no effect"))
+    });
+    unknown.collect()
 }
 
 fn tools(config: &AgentConfig, rules: Rules<'_>) -> Result<BTreeMap<String, Tool>, Invalid> {
@@ -116,7 +136,7 @@ fn tools(config: &AgentConfig, rules: Rules<'_>) -> Result<BTreeMap<String, Tool
     let mut tools = BTreeMap::new();
     for (number, tool) in config.tools.iter().enumerate() {
         let at = |field: &str| format!("tools[{number}].{field}");
-        check_name(&at("name"), &tool.name)?;
+        check_name(&at("name"), &tool.name, "`_` or `-`")?;
         if tool.name == GENERATE_RESPONSE {
             return Err(Invalid::new(at("name"), "is built in and needs no definition"));
         }
@@ -151,11 +171,11 @@ fn check_tool(field: &str, tool: &ToolConfig, endpoint: Option<Endpoint>, silent
     })
 }
 
-/// As the models' APIs allow it.
-fn check_name(field: &str, name: &str) -> Result<(), Invalid> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+/// `marks`: what may be in it besides letters and digits; in names of tools as the models' APIs allow it.
+fn check_name(field: &str, name: &str, marks: &str) -> Result<(), Invalid> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || (matches!(c, '_' | '-' | '.') && marks.contains(c));
     if name.is_empty() || name.len() > 64 || !name.chars().all(fits) {
-        return Err(Invalid::new(field, format!("'{name}' is not 1 to 64 letters, digits, `_`, `-` or `.`")));
+        return Err(Invalid::new(field, format!("'{name}' is not 1 to 64 letters, digits, {marks}")));
     }
     Ok(())
 }
@@ -173,6 +193,7 @@ fn check_endpoint(field: &str, endpoint: &EndpointConfig, rules: Rules<'_>) -> R
     for (name, text) in &endpoint.headers {
         let at = format!("{field}.headers.{name}");
         let header: HeaderName = name.parse().map_err(|_| Invalid::new(&at, "is not a header's name"))?;
+        check_header(&at, &header, rules.origin)?;
         let value = secret::resolve(&at, text, rules.secrets)?;
         let value: HeaderValue = value.parse().map_err(|_| Invalid::new(&at, "has characters no header may have"))?;
         headers.push((header, value));
@@ -184,6 +205,29 @@ fn check_endpoint(field: &str, endpoint: &EndpointConfig, rules: Rules<'_>) -> R
     Ok(Endpoint { method, url: endpoint.url.clone(), headers, timeout })
 }
 
+/// Where a request ends, and how the connection goes on, is said by the client alone: whoever could say otherwise could
+/// write a second request behind the first. Whom it is for, the URL says; only an operator may say otherwise.
+fn check_header(field: &str, name: &HeaderName, origin: Origin) -> Result<(), Invalid> {
+    const FRAMING: [&str; 9] = [
+        "connection",
+        "content-length",
+        "expect",
+        "keep-alive",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    ];
+    if FRAMING.contains(&name.as_str()) {
+        return Err(Invalid::new(field, "is set by the connection itself; leave it out"));
+    }
+    if origin == Origin::Api && name == http::header::HOST {
+        return Err(Invalid::new(field, "is the URL's; leave it out"));
+    }
+    Ok(())
+}
+
 /// Whom it calls is fixed; only the rest of the URL may depend on the session.
 fn check_url(field: &str, url: &str) -> Result<(), Invalid> {
     let shown = "must be an http:// or https:// URL with a host, without a user or password";
@@ -191,7 +235,19 @@ fn check_url(field: &str, url: &str) -> Result<(), Invalid> {
     if url[..host_end.unwrap_or(url.len())].contains(['{', '}']) {
         return Err(Invalid::new(field, "may have {session}, {tenant} and {chatbot} after the host only"));
     }
-    let parsed = Url::parse(&fill(url, "s", "t", "c")).map_err(|_| Invalid::new(field, shown))?;
+    let filled = fill(url, "s", "t", "c");
+    if filled.contains("${") {
+        return Err(Invalid::new(
+            field,
+            "has `${`, which stands for a secret; those go into `headers`, or are written out",
+        ));
+    }
+    if filled.contains(['{', '}']) {
+        let why =
+            "has braces around something else than {session}, {tenant} or {chatbot}; a brace itself is %7B or %7D";
+        return Err(Invalid::new(field, why));
+    }
+    let parsed = Url::parse(&filled).map_err(|_| Invalid::new(field, shown))?;
     let plain = parsed.username().is_empty() && parsed.password().is_none() && parsed.has_host();
     if !matches!(parsed.scheme(), "http" | "https") || !plain {
         return Err(Invalid::new(field, shown));
@@ -243,12 +299,16 @@ fn specs(
     let mut specs = Vec::new();
     for (number, timer) in config.timers.iter().enumerate() {
         let at = |field: &str| format!("timers[{number}].{field}");
-        check_name(&at("timer_id"), &timer.timer_id)?;
+        check_name(&at("timer_id"), &timer.timer_id, "`_`, `-` or `.`")?;
         if !known.insert(&timer.timer_id) {
             return Err(Invalid::new(at("timer_id"), format!("'{}' is there twice", timer.timer_id)));
         }
         if timer.delay_seconds.0 > rules.limits.duration_max {
             let why = format!("is longer than {} seconds", rules.limits.duration_max);
+            return Err(Invalid::new(at("delay_seconds"), why));
+        }
+        if timer.max_triggers != 1 && timer.delay_seconds.0 < REPEATED_DELAY_MIN {
+            let why = format!("is shorter than {REPEATED_DELAY_MIN} second, and it fires more than once");
             return Err(Invalid::new(at("delay_seconds"), why));
         }
         specs.push(Spec {
@@ -269,8 +329,20 @@ fn action(
     tools: &BTreeMap<String, Tool>,
     limits: &Limits,
 ) -> Result<Action, Invalid> {
+    let params = &timer.tool_params;
     if timer.tool_name == GENERATE_RESPONSE {
-        let text = timer.message.as_deref().unwrap_or(MESSAGE_DEFAULT);
+        let text = match (params.get("message"), &timer.message) {
+            (Some(Value::String(text)), None) => text,
+            (None, message) => message.as_deref().unwrap_or(MESSAGE_DEFAULT),
+            (Some(_), None) => return Err(Invalid::new(at("tool_params.message"), "must be a text")),
+            (Some(_), Some(_)) => return Err(Invalid::new(at("message"), "is there twice, in `tool_params` too")),
+        };
+        if let Some(other) = params.keys().find(|name| *name != "message") {
+            return Err(Invalid::new(
+                at("tool_params"),
+                format!("has `{other}`; {GENERATE_RESPONSE} takes `message` alone"),
+            ));
+        }
         let text = reveille_core::text::accept("message", Some(text.to_owned()), limits);
         let text = text.map_err(|reject| Invalid::new(at("message"), reject.to_string()))?;
         return match text {
@@ -282,22 +354,30 @@ fn action(
     if timer.message.is_some() && (tool.is_some() || timer.tool_name == CLOSE_CONVERSATION) {
         return Err(Invalid::new(at("message"), format!("goes with {GENERATE_RESPONSE} alone; use `tool_params`")));
     }
+    let nobody_is_told = tool.map_or(timer.tool_name == CLOSE_CONVERSATION, |tool| tool.endpoint.is_none());
+    if nobody_is_told && !params.is_empty() {
+        let why =
+            format!("go nowhere: {CLOSE_CONVERSATION} has no endpoint here; leave them out, or give it one in `tools`");
+        return Err(Invalid::new(at("tool_params"), why));
+    }
     match tool {
         None if timer.tool_name == CLOSE_CONVERSATION => Ok(Action::Close),
         None => {
-            let names: Vec<&str> = tools.keys().map(String::as_str).chain([GENERATE_RESPONSE]).collect();
+            let built_in =
+                [GENERATE_RESPONSE, CLOSE_CONVERSATION].into_iter().filter(|name| !tools.contains_key(*name));
+            let names: Vec<&str> = tools.keys().map(String::as_str).chain(built_in).collect();
             let why = format!("'{}' is not one of the agent's tools: {}", timer.tool_name, names.join(", "));
             Err(Invalid::new(at("tool_name"), why))
         }
         Some(tool) if tool.endpoint.is_none() => Ok(Action::Close),
         Some(tool) => {
-            let arguments = Value::Object(timer.tool_params.clone());
+            let arguments = Value::Object(params.clone());
             if let Some(Err(why)) = tool.schema.as_ref().map(|schema| schema.check(&arguments)) {
                 return Err(Invalid::new(at("tool_params"), format!("do not fit the tool's parameters: {why}")));
             }
             Ok(Action::Call {
                 tool: timer.tool_name.clone(),
-                arguments: timer.tool_params.clone(),
+                arguments: params.clone(),
                 silent: tool.silent,
                 closes: tool.closes,
             })

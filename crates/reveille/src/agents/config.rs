@@ -2,7 +2,7 @@
 
 use super::model::Protocol;
 use crate::config::Length;
-use reveille_core::{Millis, session_timer::Reset};
+use reveille_core::{Millis, Quiet, session_timer::Reset};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ pub struct AgentConfig {
     /// What answers `query`; a model that the gateway knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// How that is spoken to: `chat` unless given, or `messages`.
+    /// How that is spoken to: `chat` unless given, `responses` or `messages`.
     pub protocol: Protocol,
     #[serde(alias = "system", skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
@@ -36,6 +36,19 @@ pub struct AgentConfig {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub webhooks: Vec<WebhookConfig>,
     pub limits: AgentLimits,
+    /// Quiet hours of its sessions: `zone`, `from`, `to` and perhaps `days`, or a list of such. What is due within them waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub quiet: Option<Quiet>,
+}
+
+impl AgentConfig {
+    /// Every text that is a secret, or refers to one.
+    pub fn secrets(&self) -> impl Iterator<Item = &str> {
+        let endpoints = self.tools.iter().filter_map(|tool| tool.endpoint.as_ref());
+        let headers = endpoints.flat_map(|endpoint| endpoint.headers.values());
+        headers.chain(self.webhooks.iter().map(|webhook| &webhook.secret)).map(String::as_str)
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -137,14 +150,23 @@ pub struct AgentLimits {
     /// How often one turn may go back to the model with results of tools.
     pub tool_rounds: u32,
     /// How long a second turn of the same session waits for the first; zero: it is refused at once, with 409.
-    #[serde(serialize_with = "seconds")]
+    #[serde(serialize_with = "seconds", deserialize_with = "or_zero")]
     #[schema(value_type = f64)]
     pub turn_wait_seconds: Length,
+    /// A turn of `query` that takes longer is cut off: models that call tools for ever end here.
+    #[serde(serialize_with = "seconds")]
+    #[schema(value_type = f64)]
+    pub turn_seconds: Length,
 }
 
 impl Default for AgentLimits {
     fn default() -> Self {
-        Self { context_messages: 50, tool_rounds: 8, turn_wait_seconds: Length(Millis::from_secs(60)) }
+        Self {
+            context_messages: 50,
+            tool_rounds: 8,
+            turn_wait_seconds: Length(Millis::from_secs(60)),
+            turn_seconds: Length(Millis::from_secs(3600)),
+        }
     }
 }
 
@@ -154,6 +176,16 @@ fn delay_default() -> Length {
 
 fn once() -> u32 {
     1
+}
+
+/// A length that may be none at all.
+fn or_zero<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Length, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    let zero = value.as_f64() == Some(0.0) || ["0", "0s"].iter().any(|zero| value == *zero);
+    match zero {
+        true => Ok(Length(Millis::ZERO)),
+        false => Length::deserialize(value).map_err(serde::de::Error::custom),
+    }
 }
 
 fn seconds<S: serde::Serializer>(length: &Length, serializer: S) -> Result<S::Ok, S::Error> {

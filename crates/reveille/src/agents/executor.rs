@@ -3,26 +3,29 @@
 
 use super::{
     check::{Agent, Origin, Tool, fill},
-    client::{Answered, Fault, Outgoing},
-    reach::Reach,
+    lines::{Lines, Place},
     registry::Registry,
 };
-use crate::engine::{Begun, Engine};
+use crate::{
+    engine::{Begun, Engine},
+    outgoing::{Answered, Carrier, Fault},
+    reach::Reach,
+};
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::Full;
 use reveille_core::{
-    Call, Command, ItemId, Millis, SessionId, Timestamp,
+    Call, Command, Millis, SessionId, Timestamp, ToolCall,
     call::{End, Report, What},
 };
 use serde_json::{Map, Value, json};
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 use tokio::{
-    sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, Semaphore, mpsc},
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
@@ -32,6 +35,13 @@ use url::Url;
 const WEBHOOK_TIMEOUT: Millis = Millis::from_secs(20);
 /// An attempt is begun only if it ends so long before it would be taken for lost.
 const MARGIN: Millis = Millis::from_secs(10);
+/// Calls begun that wait for a place or run, at a few kilobytes each. Waiting here costs less than being given back, and who
+/// waits is called as soon as there is a place. More are given back at once, to be begun later.
+const BEGUN_MAX: usize = 10_000;
+/// What is given back for want of room is begun again after this, and no two at the same instant: as many as may be called in
+/// a second come back in one.
+const NO_ROOM: Millis = Millis::from_secs(1);
+const NO_ROOM_APART: Millis = Millis::new(1);
 /// What is under way when the server stops has this long; then it is cut off, and made again at the next start.
 const LAST_CALLS: Duration = Duration::from_secs(2);
 /// Until a report that could not be written is tried again.
@@ -42,13 +52,16 @@ const RESULT_CHARS_MAX: usize = 20_000;
 pub struct Executor {
     engine: Arc<Engine>,
     agents: Arc<Registry>,
-    outgoing: Outgoing,
+    outgoing: Arc<dyn Carrier>,
     settings: Settings,
     places: Arc<Semaphore>,
     hosts: Mutex<HashMap<String, Arc<Semaphore>>>,
-    /// Agents' actions of one session are called one after the other.
-    turns: Mutex<HashMap<SessionId, Weak<AsyncMutex<()>>>>,
+    lines: Lines<Line>,
 }
+
+/// What is called one after the other, in the order in which it was begun: a session's actions of its agent, and what one
+/// of its webhooks is told.
+type Line = (SessionId, Option<Arc<str>>);
 
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -72,38 +85,71 @@ pub struct Asked<'a> {
 }
 
 impl Executor {
-    pub fn new(engine: Arc<Engine>, agents: Arc<Registry>, settings: Settings) -> Self {
+    pub fn new(engine: Arc<Engine>, agents: Arc<Registry>, outgoing: Arc<dyn Carrier>, settings: Settings) -> Self {
         Self {
             engine,
             agents,
-            outgoing: Outgoing::default(),
+            outgoing,
             places: Arc::new(Semaphore::new(settings.concurrency)),
             hosts: Mutex::default(),
-            turns: Mutex::default(),
+            lines: Lines::default(),
             settings,
         }
     }
 
     /// Makes what the engine begins, until `stop` is cancelled.
     pub async fn run(self: Arc<Self>, mut begun: mpsc::UnboundedReceiver<Begun>, stop: CancellationToken) {
-        let mut running = JoinSet::new();
+        let (room, mut running) = (Arc::new(Semaphore::new(BEGUN_MAX)), JoinSet::new());
+        let mut again = self.engine.now();
         while let Some(Some(begun)) = stop.run_until_cancelled(begun.recv()).await {
             while running.try_join_next().is_some() {}
             let (executor, stop) = (self.clone(), stop.clone());
-            running.spawn(async move { executor.make(begun, stop).await });
+            match room.clone().try_acquire_owned() {
+                Ok(room) => {
+                    let place = self.place(&begun);
+                    running.spawn(async move {
+                        executor.make(begun, place, stop).await;
+                        drop(room);
+                    })
+                }
+                Err(_) => {
+                    let now = self.engine.now();
+                    again = again.plus(NO_ROOM_APART).max(now.plus(NO_ROOM));
+                    let after = Some(again.since(now));
+                    running.spawn(async move { executor.report(begun, postponed(after)).await })
+                }
+            };
         }
         while running.join_next().await.is_some() {}
     }
 
-    async fn make(&self, begun: Begun, stop: CancellationToken) {
+    /// Its place in line, if it has to stand in one.
+    fn place(&self, Begun { session, call }: &Begun) -> Option<Place> {
+        match &call.what {
+            What::Tool { silent: true, .. } => None,
+            What::Tool { .. } => Some(self.actions(session)),
+            What::Webhook { url, .. } => Some(self.lines.join((session.clone(), Some(url.clone())))),
+        }
+    }
+
+    /// The right to call agents' actions of this session.
+    pub fn actions(&self, session: &SessionId) -> Place {
+        self.lines.join((session.clone(), None))
+    }
+
+    async fn make(&self, begun: Begun, place: Option<Place>, stop: CancellationToken) {
         let stopped = async {
             stop.cancelled().await;
             tokio::time::sleep(LAST_CALLS).await;
         };
+        let under_way = self.engine.outside.waits(begun.call.id.as_str());
         let report = tokio::select! {
-            report = self.attempt(&begun) => report,
-            () = stopped => cut_off(),
+            biased;
+            report = self.attempt(&begun, place) => report,
+            // Whether it was made, nobody will know: it is made again under its key.
+            () = stopped => postponed(Some(Millis::ZERO)),
         };
+        drop(under_way);
         self.report(begun, report).await;
     }
 
@@ -122,43 +168,49 @@ impl Executor {
         }
     }
 
-    async fn attempt(&self, Begun { session, call }: &Begun) -> Report {
+    async fn attempt(&self, Begun { session, call }: &Begun, place: Option<Place>) -> Report {
         let agent = match self.agents.get(&call.agent).await {
             Ok(Some(agent)) => agent,
             Ok(None) => return refused("the agent does not exist any more"),
             Err(error) => return failed(error.to_string()),
         };
-        let until = call.due();
+        let until = call.due().unwrap_or(self.engine.now());
+        let timeout = match &call.what {
+            What::Tool { tool, .. } => timeout_of(&agent, tool),
+            What::Webhook { .. } => WEBHOOK_TIMEOUT,
+        };
+        let _turn = match place {
+            Some(place) => match self.in_time(until, timeout, place).await {
+                Some(turn) => Some(turn),
+                None => return postponed(None),
+            },
+            None => None,
+        };
         match &call.what {
-            What::Tool { tool, arguments, silent, timer_id, .. } => {
+            What::Tool { tool, arguments, timer_id, .. } => {
                 let asked = Asked { session, tool, arguments, key: call.id.as_str(), timer: Some(timer_id) };
-                let turn = (!silent).then(|| self.turn(session));
-                let _turn = match &turn {
-                    Some(turn) => Some(turn.lock().await),
-                    None => None,
-                };
                 self.tool(&agent, &asked, until).await
             }
-            What::Webhook { url, event, data } => {
-                self.webhook(&agent, session, &call.id, (url, event, data), until).await
-            }
+            What::Webhook { url, event, data } => self.webhook(&agent, session, call, (url, event, data), until).await,
         }
     }
 
-    /// The right to call agents' actions of this session.
-    pub fn turn(&self, session: &SessionId) -> Arc<AsyncMutex<()>> {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(turn) = turns.get(session).and_then(Weak::upgrade) {
-            return turn;
+    /// Waits for something that an attempt needs before it is sent, as long as it can still end before it would be taken
+    /// for lost: one that was never sent is given back, and costs nothing.
+    async fn in_time<T>(&self, until: Timestamp, timeout: Millis, wait: impl Future<Output = T>) -> Option<T> {
+        let (now, latest) = (self.engine.now(), until.minus(timeout).minus(MARGIN));
+        if now > latest {
+            return None;
         }
-        turns.retain(|_, turn| turn.strong_count() > 0);
-        let turn = Arc::new(AsyncMutex::new(()));
-        turns.insert(session.clone(), Arc::downgrade(&turn));
-        turn
+        tokio::select! {
+            biased;
+            found = wait => Some(found),
+            () = self.engine.clock().sleep(latest.since(now)) => None,
+        }
     }
 
     /// One attempt to call a tool. `until`: when it would be taken for lost.
-    pub async fn tool(&self, agent: &Agent, asked: &Asked<'_>, until: Option<Timestamp>) -> Report {
+    pub async fn tool(&self, agent: &Agent, asked: &Asked<'_>, until: Timestamp) -> Report {
         let Some(tool) = agent.tools.get(asked.tool) else {
             let names: Vec<&str> = agent.tools.keys().map(String::as_str).collect();
             return refused(format!("there is no tool '{}'; the tools are: {}", asked.tool, names.join(", ")));
@@ -171,36 +223,38 @@ impl Executor {
             Ok(request) => request,
             Err(why) => return refused(why),
         };
-        self.bounded(agent, request, endpoint.timeout, until).await
+        self.bounded(agent, asked.key, request, (endpoint.timeout, until), judged).await
     }
 
     async fn webhook(
         &self,
         agent: &Agent,
         session: &SessionId,
-        id: &ItemId,
+        call: &ToolCall,
         (url, event, data): (&str, &str, &Value),
-        until: Option<Timestamp>,
+        until: Timestamp,
     ) -> Report {
         let Some((_, signer)) = agent.webhooks.iter().find(|(known, _)| &**known == url) else {
             return refused("the agent has no such webhook any more");
         };
-        let now = self.engine.now();
+        // The same with every attempt: when it happened, not when it is told.
         let body = json!({
-            "type": event, "timestamp": now.to_iso(), "agent": agent.id, "session": session, "data": data,
+            "type": event, "timestamp": call.created_at.to_iso(), "agent": agent.id, "session": session,
+            "seq": call.seq, "data": data,
         })
         .to_string();
-        let seconds = now.as_millis() / 1000;
+        let (id, seconds) = (call.id.as_str(), self.engine.now().as_millis() / 1000);
+        let (tenant, chatbot) = agent.id.parts();
         let request = Request::builder()
             .method(Method::POST)
-            .uri(url)
+            .uri(fill(url, session.as_str(), tenant, chatbot))
             .header(header::CONTENT_TYPE, "application/json")
-            .header("webhook-id", id.as_str())
+            .header("webhook-id", id)
             .header("webhook-timestamp", seconds)
-            .header("webhook-signature", signer.sign(id.as_str(), seconds, body.as_bytes()))
+            .header("webhook-signature", signer.sign(id, seconds, body.as_bytes()))
             .body(Full::new(Bytes::from(body)));
         match request {
-            Ok(request) => self.bounded(agent, request, WEBHOOK_TIMEOUT, until).await,
+            Ok(request) => self.bounded(agent, id, request, (WEBHOOK_TIMEOUT, until), heard).await,
             Err(error) => refused(error.to_string()),
         }
     }
@@ -209,27 +263,29 @@ impl Executor {
     async fn bounded(
         &self,
         agent: &Agent,
+        key: &str,
         request: Request<Full<Bytes>>,
-        timeout: Millis,
-        until: Option<Timestamp>,
+        (timeout, until): (Millis, Timestamp),
+        judge: impl FnOnce(Result<Answered, Fault>) -> Report,
     ) -> Report {
         let host = request.uri().authority().map(ToString::to_string).unwrap_or_default();
-        let _places = self.places(host).await;
+        let Some(_places) = self.in_time(until, timeout, self.places(host)).await else {
+            return postponed(None);
+        };
         let now = self.engine.now();
-        if until.is_some_and(|until| now.plus(timeout).plus(MARGIN) > until) {
-            return Report { status: None, took: Millis::ZERO, end: End::Postponed };
-        }
         let reach = match agent.origin == Origin::File || self.settings.allow_private {
             true => Reach::Private,
             false => Reach::Public,
         };
+        let _under_way = self.engine.outside.sent(key, now.plus(timeout), timeout);
         let sent = tokio::select! {
-            sent = self.outgoing.send(request, reach) => sent,
+            biased;
+            sent = self.outgoing.carry(request, reach) => sent,
             () = self.engine.clock().sleep(timeout) => {
                 return Report { took: timeout, ..failed(format!("no answer within {timeout} seconds")) };
             }
         };
-        Report { took: self.engine.now().since(now), ..judged(sent) }
+        Report { took: self.engine.now().since(now), ..judge(sent) }
     }
 
     async fn places(&self, host: String) -> (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>) {
@@ -308,12 +364,39 @@ fn judged(sent: Result<Answered, Fault>) -> Report {
     Report { status: Some(status.as_u16()), took: Millis::ZERO, end }
 }
 
+/// The same for a webhook. Whoever is to be told may be just being deployed, or have lost a key: short of saying that it is
+/// gone, or elsewhere, no answer means that telling it later would not help.
+fn heard(sent: Result<Answered, Fault>) -> Report {
+    let retry_after = sent.as_ref().ok().and_then(|answered| answered.retry_after);
+    let report = judged(sent);
+    let redirected = |status: u16| (300..400).contains(&status);
+    match report {
+        Report { status: Some(status), took, end: End::Refused { error } }
+            if !redirected(status) && status != StatusCode::GONE =>
+        {
+            Report { status: Some(status), took, end: End::Failed { error, retry_after } }
+        }
+        report => report,
+    }
+}
+
 fn result(answered: &Answered) -> String {
     let mut text: String = answered.text.chars().take(RESULT_CHARS_MAX).collect();
     if answered.cut || text.len() < answered.text.len() {
         text.push_str("\n[cut: the answer was longer]");
     }
     text
+}
+
+/// How long the tool may take, once it is called.
+fn timeout_of(agent: &Agent, tool: &str) -> Millis {
+    let endpoint = agent.tools.get(tool).and_then(|tool| tool.endpoint.as_ref());
+    endpoint.map_or(Millis::ZERO, |endpoint| endpoint.timeout)
+}
+
+/// It is not made now.
+fn postponed(after: Option<Millis>) -> Report {
+    Report { status: None, took: Millis::ZERO, end: End::Postponed { after } }
 }
 
 fn done(result: &str) -> Report {
@@ -326,8 +409,4 @@ fn failed(error: impl Into<String>) -> Report {
 
 fn refused(error: impl Into<String>) -> Report {
     Report { status: None, took: Millis::ZERO, end: End::Refused { error: error.into() } }
-}
-
-fn cut_off() -> Report {
-    failed("the server stopped in the middle of the attempt")
 }

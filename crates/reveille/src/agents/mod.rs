@@ -2,12 +2,13 @@
 //! any of it is to be done is decided in the core.
 
 pub mod check;
-mod client;
 pub mod config;
 pub mod executor;
+pub mod hidden;
+mod lines;
 pub mod model;
+mod places;
 pub mod query;
-mod reach;
 pub mod registry;
 mod schema;
 mod secret;
@@ -23,7 +24,8 @@ pub use executor::Executor;
 pub use registry::{AgentError, Registry};
 pub use stage::SessionStage;
 
-use crate::{config::Config, engine::Engine};
+use crate::{config::Config, engine::Engine, outgoing::Outgoing};
+use reveille_core::{AgentId, Limits};
 use std::{num::NonZeroUsize, sync::Arc};
 
 /// Whether the operator's agents make sense; where not, and why.
@@ -31,7 +33,13 @@ pub fn check(config: &Config) -> Result<(), Invalid> {
     let found = watch::read(config).map_err(|error| Invalid::new("agents.dir", format!("{error:#}")))?;
     let (limits, timers_max) = (config.limits(), config.limits.session_timers_per_session);
     let rules = check::Rules { origin: Origin::File, secrets: secret::Allowed::All, timers_max, limits: &limits };
-    registry::of_files(found, rules).map(drop)
+    registry::check_all(&found, rules)
+}
+
+/// One agent of an operator's, by itself.
+pub fn of_operator(id: AgentId, config: AgentConfig, timers_max: usize, limits: &Limits) -> Result<Agent, Invalid> {
+    let rules = check::Rules { origin: Origin::File, secrets: secret::Allowed::All, timers_max, limits };
+    Agent::new(id, config, rules)
 }
 
 /// The agents of this configuration, and what makes their calls.
@@ -43,7 +51,7 @@ pub fn open(config: &Config, engine: &Arc<Engine>) -> anyhow::Result<(Arc<Regist
         cache: NonZeroUsize::new(config.agents.cache).unwrap_or(NonZeroUsize::MIN),
     };
     let registry = Arc::new(Registry::new(engine.store().clone(), settings));
-    registry.load(watch::read(config)?)?;
-    let executor = Executor::new(engine.clone(), registry.clone(), config.executor());
+    registry.load(&watch::read(config)?)?;
+    let executor = Executor::new(engine.clone(), registry.clone(), Arc::new(Outgoing::default()), config.executor());
     Ok((registry, Arc::new(executor)))
 }

@@ -6,6 +6,7 @@
 use super::{
     Agent, Executor, Registry,
     executor::Asked as ToolAsked,
+    lines::Lines,
     model::{self, ModelError, Spoken},
     turn::{self, TurnError},
 };
@@ -13,22 +14,26 @@ use crate::engine::Engine;
 use futures_util::future::join_all;
 use http::HeaderMap;
 use reveille_core::{
-    AgentId, Call, Command, Millis, Reject, SessionId, Utterance,
-    call::{End, Report},
-    utterance::{Asked, Role},
+    AgentId, Millis, Reject, SessionId, Utterance,
+    call::{self, End, Report},
+    utterance::{self, Asked, Role},
 };
 use reveille_gateway::Gateway;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError, Weak},
-};
-use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, mpsc};
+use std::{sync::Arc, time::Duration};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use utoipa::ToSchema;
 
-/// Until an answer that could not be written is tried again.
-const RETRY: Millis = Millis::from_secs(1);
+/// Turns of one session that wait for another. More are refused: a user says one thing at a time.
+const WAITING_MAX: usize = 16;
+/// A tool may ask for so much patience; if it wants more, the model is told that it failed, since somebody waits.
+const PATIENCE: Millis = Millis::from_secs(30);
+/// What timers may have said again and again since the user was last here, and is read only to be left out.
+const REPEATED_MAX: usize = 1000;
+/// Turns under way when the server stops have this long; then they are cut off.
+const LAST_TURNS: Duration = Duration::from_secs(2);
 
 /// Everything a turn needs.
 #[derive(Clone)]
@@ -40,14 +45,21 @@ pub struct Query {
     pub turns: Arc<Turns>,
 }
 
-/// Which sessions have a turn under way.
-#[derive(Default)]
-pub struct Turns(Mutex<HashMap<SessionId, Weak<AsyncMutex<()>>>>);
+/// The turns under way.
+pub struct Turns {
+    lines: Lines<SessionId>,
+    /// For those of all sessions. Who waits for another turn of the same session takes none.
+    room: Arc<Semaphore>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
 
 /// What happens in a turn, as it happens.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Progress {
+    /// The model says more. What it says before it calls tools comes so, too.
+    Delta { text: String },
     /// The model wants a tool called.
     ToolCall { id: String, name: String, arguments: String },
     /// It was called; of system actions only whether that worked.
@@ -60,14 +72,25 @@ pub enum Progress {
     },
     /// The agent's answer: the last event of a turn that worked.
     Message { id: String, content: String, closed: bool },
-    /// The last event of one that did not.
-    Failed { status: u16, code: String, detail: String },
+    /// The last event of one that did not. `status`: what the upstream answered, or what stands for that.
+    Failed {
+        status: u16,
+        code: String,
+        detail: String,
+        /// As the upstream has it: seconds, or a date.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        retry_after: Option<String>,
+    },
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
     #[error("another turn of this session is under way; wait for its answer, or ask again later")]
     Busy,
+    #[error("too many turns are under way (`agents.turns`); ask again later")]
+    Full,
+    #[error("the server stops; ask again later")]
+    Stopping,
     #[error("agent '{0}' has no `model`; it can be driven by `activity` or the gateway, not by `query`")]
     NoModel(AgentId),
     #[error(transparent)]
@@ -75,15 +98,9 @@ pub enum QueryError {
 }
 
 impl Turns {
-    fn of(&self, session: &SessionId) -> Arc<AsyncMutex<()>> {
-        let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(turn) = turns.get(session).and_then(Weak::upgrade) {
-            return turn;
-        }
-        turns.retain(|_, turn| turn.strong_count() > 0);
-        let turn = Arc::new(AsyncMutex::new(()));
-        turns.insert(session.clone(), Arc::downgrade(&turn));
-        turn
+    /// At most `max` at once. They are run by `tasks`, until `stop`.
+    pub fn new(max: usize, tasks: TaskTracker, stop: CancellationToken) -> Self {
+        Self { lines: Lines::default(), room: Arc::new(Semaphore::new(max)), tasks, stop }
     }
 }
 
@@ -94,29 +111,42 @@ impl Query {
         id: &AgentId,
         session: SessionId,
         message: String,
-        keys: HeaderMap,
+        asker: Asker,
     ) -> Result<mpsc::UnboundedReceiver<Progress>, QueryError> {
         let unknown = || TurnError::Engine(Reject::UnknownAgent { agent: id.clone() }.into());
         let agent = self.registry.get(id).await.map_err(TurnError::from)?.ok_or_else(unknown)?;
         let model = agent.config.model.clone().ok_or_else(|| QueryError::NoModel(id.clone()))?;
-        let place = self.turns.of(&session);
-        let wait = agent.config.limits.turn_wait_seconds.0;
-        let place = match place.clone().try_lock_owned() {
-            Ok(place) => place,
-            Err(_) => tokio::select! {
-                place = place.lock_owned() => place,
-                () = self.engine.clock().sleep(wait) => return Err(QueryError::Busy),
-            },
+        let turns = self.turns.clone();
+        if turns.lines.standing(&session) > WAITING_MAX {
+            return Err(QueryError::Busy);
+        }
+        let place = tokio::select! {
+            biased;
+            place = turns.lines.join(session.clone()) => place,
+            () = self.engine.clock().sleep(agent.config.limits.turn_wait_seconds.0) => return Err(QueryError::Busy),
         };
+        let room = turns.room.clone().try_acquire_owned().map_err(|_| QueryError::Full)?;
         let turn: Arc<str> = self.engine.fresh("turn").into();
-        let asked = vec![turn::said(&self.engine, Role::User, message)];
-        turn::begin(&self.engine, &self.registry, &session, id, Some(turn.clone()), asked).await?;
         let (told, progress) = mpsc::unbounded_channel();
+        let (begun, begins) = oneshot::channel();
         let run =
-            Run { query: self, agent, model, session, turn, keys, told, said: Vec::new(), closes: false, calls: 0 };
-        tokio::spawn(run.run(place));
+            Run { query: self, agent, model, session, turn, asker, told, said: Vec::new(), closes: false, calls: 0 };
+        // From here on it is nobody's to break off: what begins a turn and what ends it belong together.
+        turns.tasks.spawn(async move {
+            run.run(message, begun).await;
+            drop((place, room));
+        });
+        begins.await.map_err(|_| QueryError::Stopping)??;
         Ok(progress)
     }
+}
+
+/// What the client of a turn has, and wants.
+pub struct Asker {
+    /// Its headers: where the upstream has no key of its own, the client's is used.
+    pub keys: HeaderMap,
+    /// It wants to hear every word as it comes.
+    pub stream: bool,
 }
 
 struct Run {
@@ -125,7 +155,7 @@ struct Run {
     model: String,
     session: SessionId,
     turn: Arc<str>,
-    keys: HeaderMap,
+    asker: Asker,
     told: mpsc::UnboundedSender<Progress>,
     /// What this turn adds to the conversation.
     said: Vec<Utterance>,
@@ -134,57 +164,87 @@ struct Run {
 }
 
 impl Run {
-    async fn run(mut self, place: OwnedMutexGuard<()>) {
-        let answered = self.converse().await;
+    async fn run(mut self, message: String, begun: oneshot::Sender<Result<(), TurnError>>) {
+        let (engine, session, turn) = (self.query.engine.clone(), self.session.clone(), self.turn.clone());
+        let asked = vec![turn::said(&engine, Role::User, message)];
+        let registry = &self.query.registry;
+        let begins = turn::begin(&engine, registry, &session, &self.agent.id, Some(turn.clone()), asked).await;
+        let failed = begins.is_err();
+        let _ = begun.send(begins.map(drop));
+        if failed {
+            return;
+        }
+        let answered = tokio::select! {
+            answered = self.bounded() => answered,
+            never = turn::keep(&engine, &session, &turn) => match never {},
+        };
         let last = match &answered {
             Ok(answer) => {
                 let content = answer.content.clone();
                 Progress::Message { id: answer.id.to_string(), content, closed: self.closes }
             }
             Err(error) => {
-                let (status, detail) = (error.status, error.detail.clone());
-                Progress::Failed { status, code: "model_failed".into(), detail }
+                let (status, code, detail) = (error.status, error.code.into(), error.detail.clone());
+                let retry_after = error.retry_after.as_ref().and_then(|value| Some(value.to_str().ok()?.to_owned()));
+                Progress::Failed { status, code, detail, retry_after }
             }
         };
         let _ = self.told.send(last);
         // The client has its answer; now it is written and silence begins. What a failed turn did is written too.
-        self.said.extend(answered.ok());
+        self.said.extend(answered.ok().filter(|answer| !answer.is_empty()));
         self.settle().await;
-        drop(place);
     }
 
     async fn settle(&mut self) {
-        let engine = &self.query.engine;
-        let (turn, said) = (Some(self.turn.clone()), std::mem::take(&mut self.said));
-        let mut commands = vec![turn::response(engine, Some(&self.agent), turn, said)];
-        if self.closes {
-            commands.push(Command::Close { note: Some("the agent closed it".into()) });
-        }
-        for command in commands {
-            while let Err(error) = engine.execute(&self.session, Call::new(command.clone())).await {
-                if matches!(error, crate::engine::EngineError::Reject(_)) {
-                    break;
-                }
-                tracing::warn!(%error, session = %self.session, "an answer cannot be written; trying again");
-                engine.clock().sleep(RETRY).await;
+        let Query { engine, turns, .. } = &self.query;
+        let (agent, turn, said) = (&self.agent, Some(self.turn.clone()), std::mem::take(&mut self.said));
+        let response = match self.closes {
+            true => turn::last_response(engine, agent, turn, said),
+            false => turn::response(engine, &agent.id, Some(agent), turn, said),
+        };
+        turn::write(engine, &self.session, response, &turns.stop).await;
+    }
+
+    /// The turn's work, as long as it may take.
+    async fn bounded(&mut self) -> Result<Utterance, ModelError> {
+        let (engine, stop) = (self.query.engine.clone(), self.query.turns.stop.clone());
+        let longest = self.agent.config.limits.turn_seconds.0;
+        let stopped = async {
+            stop.cancelled().await;
+            tokio::time::sleep(LAST_TURNS).await;
+        };
+        tokio::select! {
+            answered = self.converse() => answered,
+            () = engine.clock().sleep(longest) => {
+                Err(ModelError::new(504, format!("the turn took longer than {longest} seconds (`limits.turn_seconds`)")))
             }
+            () = stopped => Err(ModelError::new(503, "the server stopped in the middle of the turn")),
         }
     }
 
     async fn converse(&mut self) -> Result<Utterance, ModelError> {
         let max = self.agent.config.limits.context_messages;
-        let kept = self.query.engine.store().conversation(&self.session, max).await;
-        let mut context = kept.map_err(|error| ModelError { status: 503, detail: error.to_string() })?;
+        let kept = self.query.engine.store().conversation(&self.session, max + REPEATED_MAX).await;
+        let mut context = utterance::context(kept.map_err(|error| ModelError::new(503, error.to_string()))?, max);
+        let (told, stream) = (self.told.clone(), self.asker.stream);
+        let heard = move |text: &str| drop(told.send(Progress::Delta { text: text.to_owned() }));
+        let heard: Option<model::Heard<'_>> = if stream { Some(&heard) } else { None };
         for round in 0..=self.agent.config.limits.tool_rounds {
             // After the last round the model has to answer with what it has.
             let tools = round < self.agent.config.limits.tool_rounds;
-            let spoken = model::ask(&self.query.gateway, &self.agent, &self.model, &context, tools, &self.keys).await?;
+            let question = model::Question { agent: &self.agent, model: &self.model, said: &context, tools };
+            let spoken = model::ask(&self.query.gateway, &question, &self.asker.keys, heard).await?;
             if spoken.calls.is_empty() || !tools {
+                // After tools, some models have nothing to add. One that was only asked owes an answer.
+                if spoken.content.trim().is_empty() && self.calls == 0 {
+                    let detail = "the model's answer is empty; ask again, or ask something else";
+                    return Err(ModelError { code: "empty_answer", ..ModelError::new(502, detail) });
+                }
                 return Ok(turn::said(&self.query.engine, Role::Assistant, spoken.content));
             }
             context.extend(self.round(spoken).await);
         }
-        Err(ModelError { status: 502, detail: "the model did not come to an answer".into() })
+        Err(ModelError::new(502, "the model did not come to an answer"))
     }
 
     /// Calls what the model wants: system actions side by side, the others one after the other. What the model sees next.
@@ -199,8 +259,7 @@ impl Run {
         let this = &*self;
         let done = join_all(system.iter().zip(first..).map(|(call, number)| this.call(call, number))).await;
         let mut results: Vec<(Asked, Report)> = system.iter().cloned().zip(done).collect();
-        let turn = self.query.executor.turn(&self.session);
-        let one_by_one = turn.lock().await;
+        let one_by_one = self.query.executor.actions(&self.session).await;
         for (call, number) in agents.iter().zip(first + system.len() as u32..) {
             results.push((call.clone(), self.call(call, number).await));
         }
@@ -219,7 +278,7 @@ impl Run {
             let (ok, text) = match &report.end {
                 End::Done { result } => (true, result.clone()),
                 End::Failed { error, .. } | End::Refused { error } => (false, format!("error: {error}")),
-                End::Postponed => (false, "error: too much is going on; try again later".to_owned()),
+                End::Postponed { .. } => (false, "error: too much is going on; try again later".to_owned()),
             };
             self.closes |= ok && tool.is_some_and(|tool| tool.closes);
             let (id, name) = (call.id.clone(), call.name.clone());
@@ -234,9 +293,9 @@ impl Run {
             }
             seen.push(result);
         }
-        // What is silent leaves no trace in the conversation.
+        // What is silent leaves no trace in the conversation; what was said beside it does.
         asked.calls.retain(|call| self.agent.tools.get(&call.name).is_none_or(|tool| !tool.silent));
-        if !asked.calls.is_empty() {
+        if !asked.is_empty() {
             self.said.push(asked);
             self.said.extend(kept);
         }
@@ -259,16 +318,20 @@ impl Run {
         let key = format!("call_{}.{number}", self.turn);
         let asked =
             ToolAsked { session: &self.session, tool: &call.name, arguments: &arguments, key: &key, timer: None };
-        let mut backoff = RETRY;
         for attempt in 1.. {
-            let report = self.query.executor.tool(&self.agent, &asked, None).await;
+            let until = engine.now().plus(engine.limits().call_lease);
+            let report = self.query.executor.tool(&self.agent, &asked, until).await;
             engine.metrics.tool_called(&self.agent.id, &report);
-            match &report.end {
-                End::Failed { .. } if attempt < engine.limits().call_attempts_max => {
-                    engine.clock().sleep(backoff).await;
-                    backoff = backoff.plus(backoff);
+            let wait = match &report.end {
+                End::Failed { retry_after, .. } => {
+                    let asked = retry_after.unwrap_or_default();
+                    call::tool_backoff(attempt, engine.limits()).map(|backoff| backoff.max(asked))
                 }
-                _ => return report,
+                _ => None,
+            };
+            match wait.filter(|wait| *wait <= PATIENCE) {
+                Some(wait) => engine.clock().sleep(wait).await,
+                None => return report,
             }
         }
         unreachable!("the loop ends with its last attempt")

@@ -2,8 +2,9 @@
 //! store. What is made of the latter is a cache; an agent that falls out of it is made again, and no timer notices.
 
 use super::{
-    check::{Agent, Invalid, Origin, Rules},
+    check::{self, Agent, Invalid, Origin, Rules},
     config::AgentConfig,
+    hidden,
     secret::Allowed,
 };
 use lru::LruCache;
@@ -34,8 +35,38 @@ pub struct Settings {
 
 #[derive(Default)]
 struct Files {
-    agents: BTreeMap<AgentId, Arc<Agent>>,
-    problem: Option<String>,
+    agents: BTreeMap<AgentId, OfFile>,
+    problems: Vec<String>,
+}
+
+/// An agent, and the name of the file that it is from.
+#[derive(Clone)]
+struct OfFile {
+    source: Arc<str>,
+    agent: Arc<Agent>,
+}
+
+/// One file of the operator's, as it is now.
+pub struct Source {
+    pub name: Arc<str>,
+    /// Each with its place in the file; or why it cannot be read.
+    pub agents: Result<Vec<(String, AgentConfig)>, String>,
+}
+
+/// An agent of a list.
+pub struct Listed {
+    pub id: AgentId,
+    pub origin: Origin,
+    pub problem: Option<String>,
+    pub warnings: Vec<String>,
+}
+
+/// An agent as it is configured, whether or not that makes sense.
+pub struct Shown {
+    pub origin: Origin,
+    pub config: AgentConfig,
+    pub problem: Option<String>,
+    pub warnings: Vec<String>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -50,12 +81,14 @@ pub enum AgentError {
     OfFile(AgentId),
 }
 
-/// What files define, each agent with the place it was found at.
-pub fn of_files(
-    configs: Vec<(String, AgentConfig)>,
+/// What one file defines. An agent that another file has is not its.
+fn of_source(
+    source: &Source,
+    known: &BTreeMap<AgentId, OfFile>,
     rules: Rules<'_>,
-) -> Result<BTreeMap<AgentId, Arc<Agent>>, Invalid> {
+) -> Result<BTreeMap<AgentId, OfFile>, Invalid> {
     let mut agents = BTreeMap::new();
+    let configs = source.agents.as_ref().map_err(|why| Invalid::new(&*source.name, why))?;
     for (place, config) in configs {
         let named = |field: &str, part: &Option<String>| {
             part.clone().ok_or_else(|| Invalid::new(format!("{place}.{field}"), "is missing"))
@@ -63,11 +96,26 @@ pub fn of_files(
         let (tenant, chatbot) = (named("tenant", &config.tenant)?, named("chatbot", &config.chatbot)?);
         let wrong = |why: String| Invalid::new(format!("{place}.tenant"), why);
         let id = AgentId::of(&tenant, &chatbot).map_err(|reject| wrong(reject.to_string()))?;
-        let agent = Agent::new(id.clone(), config, rules);
+        let agent = Agent::new(id.clone(), config.clone(), rules);
         let agent = agent.map_err(|invalid| Invalid::new(format!("{place}.{}", invalid.field), invalid.why))?;
-        if agents.insert(id.clone(), Arc::new(agent)).is_some() {
+        let made = OfFile { source: source.name.clone(), agent: Arc::new(agent) };
+        if known.contains_key(&id) || agents.insert(id.clone(), made).is_some() {
             return Err(wrong(format!("'{id}' is defined twice")));
         }
+    }
+    Ok(agents)
+}
+
+/// Whether all of it makes sense.
+pub fn check_all(sources: &[Source], rules: Rules<'_>) -> Result<(), Invalid> {
+    all(sources, rules).map(drop)
+}
+
+fn all(sources: &[Source], rules: Rules<'_>) -> Result<BTreeMap<AgentId, OfFile>, Invalid> {
+    let mut agents = BTreeMap::new();
+    for source in sources {
+        let made = of_source(source, &agents, rules)?;
+        agents.extend(made);
     }
     Ok(agents)
 }
@@ -78,48 +126,109 @@ impl Registry {
         Self { store, settings, files: RwLock::default(), cache }
     }
 
-    /// What the files define now: all of it, or, if any of it makes no sense, what they defined before.
-    pub fn load(&self, configs: Vec<(String, AgentConfig)>) -> Result<usize, Invalid> {
-        let agents = of_files(configs, self.rules(Origin::File))?;
+    /// What the files define: all of it, or nothing, if any of it makes no sense. For a start.
+    pub fn load(&self, sources: &[Source]) -> Result<(), Invalid> {
+        let agents = all(sources, self.rules(Origin::File))?;
+        *self.files.write().unwrap_or_else(PoisonError::into_inner) = Files { agents, problems: Vec::new() };
+        Ok(())
+    }
+
+    /// What the files define now. Of a file that makes no sense, what it defined before; how many are in force, and what is
+    /// wrong with the others.
+    pub fn renew(&self, sources: &[Source]) -> (usize, Vec<String>) {
+        let (mut agents, mut problems, mut stay) = (BTreeMap::new(), Vec::new(), Vec::new());
+        for source in sources {
+            match of_source(source, &agents, self.rules(Origin::File)) {
+                Ok(made) => agents.extend(made),
+                Err(invalid) => {
+                    problems.push(invalid.to_string());
+                    stay.push(&source.name);
+                }
+            }
+        }
+        let mut files = self.files.write().unwrap_or_else(PoisonError::into_inner);
+        for (id, kept) in files.agents.iter().filter(|(_, kept)| stay.contains(&&kept.source)) {
+            agents.entry(id.clone()).or_insert_with(|| kept.clone());
+        }
         let count = agents.len();
-        *self.files.write().unwrap_or_else(PoisonError::into_inner) = Files { agents, problem: None };
-        Ok(count)
+        *files = Files { agents, problems: problems.clone() };
+        (count, problems)
     }
 
-    /// The files could not be read, and what they defined before goes on.
+    /// Whether agents that are in force now are not among these.
+    pub fn would_lose(&self, sources: &[Source]) -> bool {
+        let here = |id: &AgentId, kept: &OfFile| {
+            let (tenant, chatbot) = id.parts();
+            let is = |part: &Option<String>, name: &str| part.as_deref() == Some(name);
+            sources.iter().any(|source| match &source.agents {
+                Ok(agents) => agents.iter().any(|(_, one)| is(&one.tenant, tenant) && is(&one.chatbot, chatbot)),
+                Err(_) => source.name == kept.source,
+            })
+        };
+        let files = self.files.read().unwrap_or_else(PoisonError::into_inner);
+        files.agents.iter().any(|(id, kept)| !here(id, kept))
+    }
+
+    /// The files could not even be listed, and what they defined before goes on.
     pub fn keeps_last(&self, problem: String) {
-        self.files.write().unwrap_or_else(PoisonError::into_inner).problem = Some(problem);
+        self.files.write().unwrap_or_else(PoisonError::into_inner).problems = vec![problem];
     }
 
-    /// Why the files as they are now are not in force.
-    pub fn problem(&self) -> Option<String> {
-        self.files.read().unwrap_or_else(PoisonError::into_inner).problem.clone()
+    /// Which files, as they are now, are not in force, and why.
+    pub fn problems(&self) -> Vec<String> {
+        self.files.read().unwrap_or_else(PoisonError::into_inner).problems.clone()
     }
 
     pub async fn get(&self, id: &AgentId) -> Result<Option<Arc<Agent>>, AgentError> {
         if let Some(agent) = self.of_file(id) {
             return Ok(Some(agent));
         }
-        let Some(stored) = self.store.agent(id).await? else { return Ok(None) };
+        match self.store.agent(id).await? {
+            Some(stored) => Ok(Some(self.made(id, &stored)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// What is made of one that came by the API, made again only if it was changed.
+    fn made(&self, id: &AgentId, stored: &StoredAgent) -> Result<Arc<Agent>, Invalid> {
         if let Some((body, agent)) = self.cache.lock().unwrap_or_else(PoisonError::into_inner).get(id)
             && *body == stored.body
         {
-            return Ok(Some(agent.clone()));
+            return Ok(agent.clone());
         }
-        let config = serde_json::from_str(&stored.body).map_err(|error| Invalid::new("agent", error.to_string()))?;
-        let agent = Arc::new(Agent::new(id.clone(), config, self.rules(Origin::Api))?);
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner).put(id.clone(), (stored.body, agent.clone()));
-        Ok(Some(agent))
+        let agent = Arc::new(Agent::new(id.clone(), read(stored)?, self.rules(Origin::Api))?);
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner).put(id.clone(), (stored.body.clone(), agent.clone()));
+        Ok(agent)
     }
 
-    /// Whether it is new.
-    pub async fn put(&self, id: &AgentId, config: AgentConfig, now: Timestamp) -> Result<bool, AgentError> {
+    /// Its configuration, also when it makes no sense any more: an environment variable may be gone.
+    pub async fn show(&self, id: &AgentId) -> Result<Option<Shown>, AgentError> {
+        if let Some(agent) = self.of_file(id) {
+            let (config, warnings) = (agent.config.clone(), agent.warnings.clone());
+            return Ok(Some(Shown { origin: Origin::File, config, problem: None, warnings }));
+        }
+        let Some(stored) = self.store.agent(id).await? else { return Ok(None) };
+        let config = read(&stored)?;
+        let (problem, warnings) = (self.made(id, &stored).err(), check::warnings(&config));
+        Ok(Some(Shown { origin: Origin::Api, config, problem: problem.map(|invalid| invalid.to_string()), warnings }))
+    }
+
+    /// Whether it is new, and what may be a mistake in it. Secrets that it hides are those that it had.
+    pub async fn put(
+        &self,
+        id: &AgentId,
+        mut config: AgentConfig,
+        now: Timestamp,
+    ) -> Result<(bool, Vec<String>), AgentError> {
         if self.of_file(id).is_some() {
             return Err(AgentError::OfFile(id.clone()));
         }
+        let known = self.store.agent(id).await?.and_then(|stored| serde_json::from_str(&stored.body).ok());
+        hidden::restore(&mut config, known.as_ref())?;
         let body = serde_json::to_string(&config).map_err(|error| Invalid::new("agent", error.to_string()))?;
-        Agent::new(id.clone(), config, self.rules(Origin::Api))?;
-        Ok(!self.store.set_agent(id, Some(StoredAgent { body, changed_at: now })).await?)
+        let warnings = Agent::new(id.clone(), config, self.rules(Origin::Api))?.warnings;
+        let known = self.store.set_agent(id, Some(StoredAgent { body, changed_at: now })).await?;
+        Ok((!known, warnings))
     }
 
     /// Whether it was there. Its sessions go on.
@@ -131,19 +240,31 @@ impl Registry {
         Ok(self.store.set_agent(id, None).await?)
     }
 
-    /// All, by name, and where each comes from.
-    pub async fn list(&self) -> Result<Vec<(AgentId, Origin)>, StoreError> {
-        let of_files: Vec<AgentId> =
-            self.files.read().unwrap_or_else(PoisonError::into_inner).agents.keys().cloned().collect();
-        let stored = self.store.agents().await?.into_iter().map(|(id, _)| id).filter(|id| !of_files.contains(id));
-        let mut all: Vec<(AgentId, Origin)> = stored.map(|id| (id, Origin::Api)).collect();
-        all.extend(of_files.into_iter().map(|id| (id, Origin::File)));
-        all.sort_by(|(one, _), (other, _)| one.cmp(other));
+    /// All, by name.
+    pub async fn list(&self) -> Result<Vec<Listed>, StoreError> {
+        let stored = self.store.agents().await?;
+        let of_files: Vec<Arc<Agent>> = {
+            let files = self.files.read().unwrap_or_else(PoisonError::into_inner);
+            files.agents.values().map(|kept| kept.agent.clone()).collect()
+        };
+        let stored = stored.into_iter().filter(|(id, _)| of_files.iter().all(|agent| agent.id != *id));
+        let mut all: Vec<Listed> = stored
+            .map(|(id, stored)| {
+                let made = self.made(&id, &stored);
+                let warnings = made.as_ref().map_or_else(|_| Vec::new(), |agent| agent.warnings.clone());
+                Listed { id, origin: Origin::Api, problem: made.err().map(|invalid| invalid.to_string()), warnings }
+            })
+            .collect();
+        all.extend(of_files.iter().map(|agent| {
+            let (id, warnings) = (agent.id.clone(), agent.warnings.clone());
+            Listed { id, origin: Origin::File, problem: None, warnings }
+        }));
+        all.sort_by(|one, other| one.id.cmp(&other.id));
         Ok(all)
     }
 
     fn of_file(&self, id: &AgentId) -> Option<Arc<Agent>> {
-        self.files.read().unwrap_or_else(PoisonError::into_inner).agents.get(id).cloned()
+        self.files.read().unwrap_or_else(PoisonError::into_inner).agents.get(id).map(|kept| kept.agent.clone())
     }
 
     fn rules(&self, origin: Origin) -> Rules<'_> {
@@ -153,4 +274,8 @@ impl Registry {
         };
         Rules { origin, secrets, timers_max: self.settings.timers_max, limits: &self.settings.limits }
     }
+}
+
+fn read(stored: &StoredAgent) -> Result<AgentConfig, Invalid> {
+    serde_json::from_str(&stored.body).map_err(|error| Invalid::new("agent", error.to_string()))
 }

@@ -3,7 +3,7 @@
 
 use super::check::Invalid;
 use crate::wake::glob;
-use std::{env, fs};
+use std::{env, fs, path::Path};
 
 /// What references may be used.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +29,12 @@ pub fn resolve(field: &str, text: &str, allowed: Allowed<'_>) -> Result<String, 
     Ok(resolved)
 }
 
+/// The files that it refers to.
+pub fn files(text: &str) -> impl Iterator<Item = &Path> {
+    let names = text.split("${").skip(1).filter_map(|after| after.split_once('}').map(|(name, _)| name.trim()));
+    names.filter_map(|name| name.strip_prefix("file:")).map(Path::new)
+}
+
 fn value(field: &str, name: &str, allowed: Allowed<'_>) -> Result<String, Invalid> {
     if let Allowed::Named(patterns) = allowed
         && (name.starts_with("file:") || !patterns.iter().any(|pattern| glob(pattern, name)))
@@ -51,6 +57,12 @@ fn value(field: &str, name: &str, allowed: Allowed<'_>) -> Result<String, Invali
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_that_are_referred_to_are_known() {
+        let found: Vec<&Path> = files("a ${file:/run/x} ${HOME}${ file:y } ${file:").collect();
+        assert_eq!(found, [Path::new("/run/x"), Path::new("y")]);
+    }
 
     #[test]
     fn references_are_put_in_place_or_named() {

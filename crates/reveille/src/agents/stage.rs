@@ -1,5 +1,8 @@
 //! Model calls through the gateway that name their agent drive its session's timers: a request suspends them, the end of
-//! its answer arms them. A call is never refused or delayed because of that.
+//! its answer arms them. A call is never refused because of that.
+//!
+//! Calls of one session that overlap are one turn. What is written for it is written by one task, in order, which lives
+//! as long as the turn does: no call that is given up half way leaves anything undone, and none overtakes another.
 
 use super::{Registry, turn};
 use crate::engine::Engine;
@@ -8,8 +11,14 @@ use reveille_core::{AgentId, SessionId};
 use reveille_gateway::{Draft, Fault, Finish, Interest, Next, Seen, Stage, Turn, Visit};
 use std::{
     collections::HashMap,
+    pin::pin,
     sync::{Arc, Mutex, PoisonError},
 };
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// What a request with results of tools has in it, in one protocol or another.
+const RESULTS: [&[u8]; 3] = [b"tool_call_id", b"tool_result", b"function_call_output"];
 
 #[derive(Clone)]
 pub struct SessionStage(Arc<Shared>);
@@ -17,13 +26,35 @@ pub struct SessionStage(Arc<Shared>);
 struct Shared {
     engine: Arc<Engine>,
     registry: Arc<Registry>,
-    /// Calls under way in each session, and the turn of the latest: the agent works until the last of them is over.
-    open: Mutex<HashMap<SessionId, (usize, Arc<str>)>>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+    open: Mutex<HashMap<SessionId, Open>>,
+}
+
+/// The turn of a session that is under way.
+struct Open {
+    name: Arc<str>,
+    /// Calls to the model under way.
+    calls: usize,
+    /// Answers that wanted tools called: until the model hears of those, whoever called it works on.
+    owed: usize,
+    steps: mpsc::UnboundedSender<Step>,
+}
+
+/// What happens in a turn, in this order.
+enum Step {
+    /// The model is called; tells when the timers are suspended.
+    Called { agent: AgentId, suspended: oneshot::Sender<()> },
+    /// Nobody calls it now, and it has nothing to be answered: the turn is over.
+    Over { agent: AgentId },
+    /// Nobody calls it now, but somebody will.
+    Left,
 }
 
 impl SessionStage {
-    pub fn new(engine: Arc<Engine>, registry: Arc<Registry>) -> Self {
-        Self(Arc::new(Shared { engine, registry, open: Mutex::default() }))
+    /// What it writes is written by `tasks`, until `stop`.
+    pub fn new(engine: Arc<Engine>, registry: Arc<Registry>, tasks: TaskTracker, stop: CancellationToken) -> Self {
+        Self(Arc::new(Shared { engine, registry, tasks, stop, open: Mutex::default() }))
     }
 }
 
@@ -31,9 +62,14 @@ impl Stage for SessionStage {
     fn enter(&self, turn: &Turn) -> Option<Box<dyn Visit>> {
         let (agent, session) = (turn.agent.as_deref()?, &turn.session.as_ref()?.id);
         match (AgentId::parse(agent), SessionId::parse(session)) {
-            (Ok(agent), Ok(session)) => {
-                Some(Box::new(Working { shared: self.0.clone(), agent, session, begun: false, calls_tools: false }))
-            }
+            (Ok(agent), Ok(session)) => Some(Box::new(Working {
+                shared: self.0.clone(),
+                agent,
+                session,
+                side: turn.side,
+                begun: false,
+                wants_tools: false,
+            })),
             (Err(reject), _) | (_, Err(reject)) => {
                 tracing::warn!(%reject, "a model call names no session of an agent; no timers run for it");
                 None
@@ -47,52 +83,126 @@ struct Working {
     shared: Arc<Shared>,
     agent: AgentId,
     session: SessionId,
+    /// It has no tools.
+    side: bool,
     begun: bool,
-    /// The model wants tools called: whoever called it works on.
-    calls_tools: bool,
+    /// The model wants tools called.
+    wants_tools: bool,
 }
 
 #[async_trait]
 impl Visit for Working {
-    async fn before_request(&mut self, _: &mut Draft) -> Result<Interest, Fault> {
-        let Shared { engine, registry, open } = &*self.shared;
-        let turn: Arc<str> = engine.fresh("turn").into();
-        {
-            let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
-            let (count, latest) = open.entry(self.session.clone()).or_insert((0, turn.clone()));
-            (*count, *latest) = (*count + 1, turn.clone());
-        }
+    async fn before_request(&mut self, draft: &mut Draft) -> Result<Interest, Fault> {
+        let (suspended, known) = oneshot::channel();
         self.begun = true;
-        let begun = turn::begin(engine, registry, &self.session, &self.agent, Some(turn), Vec::new()).await;
-        if let Err(error) = begun {
-            tracing::warn!(%error, session = %self.session, agent = %self.agent, "the session's timers do not follow this call");
-        }
+        let aside = self.side && !RESULTS.iter().any(|mark| draft.mentions(mark));
+        self.shared.called(&self.session, aside, Step::Called { agent: self.agent.clone(), suspended });
+        // Nothing can fire from here on; should the task be gone, so is the server. While the store is away nothing can
+        // fire either.
+        self.shared.engine.if_ready("session", known).await;
         Ok(Interest::Stay)
     }
 
     async fn on_finish(&mut self, seen: &Seen) -> Next {
-        self.calls_tools = seen.finish == Some(Finish::ToolCalls);
+        self.wants_tools = seen.finish == Some(Finish::ToolCalls);
         Next::End
     }
 }
 
 impl Drop for Working {
     fn drop(&mut self) {
-        if !self.begun {
+        if self.begun {
+            self.shared.ended(&self.session, &self.agent, self.wants_tools);
+        }
+    }
+}
+
+impl Shared {
+    fn called(self: &Arc<Self>, session: &SessionId, aside: bool, step: Step) {
+        let mut all = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = all.entry(session.clone()).or_insert_with(|| {
+            let (steps, taken) = mpsc::unbounded_channel();
+            let name: Arc<str> = self.engine.fresh("turn").into();
+            self.tasks.spawn(live(self.clone(), session.clone(), name.clone(), taken));
+            Open { name, calls: 0, owed: 0, steps }
+        });
+        // What is asked aside, a title or a summary, is no part of the conversation. If nothing else is under way, the
+        // conversation goes on, whatever became of the tools before.
+        open.owed = match (aside, open.calls) {
+            (true, _) => open.owed,
+            (false, 0) => 0,
+            (false, _) => open.owed.saturating_sub(1),
+        };
+        open.calls += 1;
+        let _ = open.steps.send(step);
+    }
+
+    fn ended(&self, session: &SessionId, agent: &AgentId, wants_tools: bool) {
+        let mut all = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(open) = all.get_mut(session) else { return };
+        open.calls -= 1;
+        open.owed += usize::from(wants_tools);
+        if open.calls > 0 {
             return;
         }
-        let mut open = self.shared.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((count, latest)) = open.get_mut(&self.session) else { return };
-        *count -= 1;
-        if *count > 0 {
+        if open.owed > 0 {
+            let _ = open.steps.send(Step::Left);
             return;
         }
-        let turn = latest.clone();
-        open.remove(&self.session);
-        if !self.calls_tools {
-            let engine = &self.shared.engine;
-            let response = turn::response(engine, None, Some(turn), Vec::new());
-            engine.answered(self.session.clone(), response);
+        // The next call is another turn; it goes its own way, and this one's answer cannot be taken for its.
+        if let Some(open) = all.remove(session) {
+            let _ = open.steps.send(Step::Over { agent: agent.clone() });
+        }
+    }
+
+    /// Nobody came back for what was owed, and nothing is under way: the turn is no longer known here.
+    fn forget(&self, session: &SessionId, name: &Arc<str>) -> bool {
+        let mut all = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle = all.get(session).is_some_and(|open| open.calls == 0 && open.name == *name);
+        if idle {
+            all.remove(session);
+        }
+        idle
+    }
+}
+
+/// One turn, from its first call to its answer.
+async fn live(shared: Arc<Shared>, session: SessionId, name: Arc<str>, mut steps: mpsc::UnboundedReceiver<Step>) {
+    let Shared { engine, registry, stop, .. } = &*shared;
+    let mut working = true;
+    loop {
+        let step = {
+            let mut kept = pin!(turn::keep(engine, &session, &name));
+            let mut given_up = engine.clock().sleep(engine.limits().turn);
+            tokio::select! {
+                biased;
+                step = steps.recv() => step,
+                never = &mut kept, if working => match never {},
+                () = &mut given_up, if !working => {
+                    if shared.forget(&session, &name) {
+                        return;
+                    }
+                    continue;
+                }
+                // What still runs is cut off; its suspension runs out by itself.
+                () = stop.cancelled() => return,
+            }
+        };
+        match step {
+            Some(Step::Called { agent, suspended }) => {
+                working = true;
+                let begun = turn::begin(engine, registry, &session, &agent, Some(name.clone()), Vec::new()).await;
+                if let Err(error) = begun {
+                    tracing::warn!(%error, %session, %agent, "the session's timers do not follow this call");
+                }
+                let _ = suspended.send(());
+            }
+            Some(Step::Left) => working = false,
+            Some(Step::Over { agent }) => {
+                let response = turn::response(engine, &agent, None, Some(name.clone()), Vec::new());
+                return turn::write(engine, &session, response, stop).await;
+            }
+            None => return,
         }
     }
 }

@@ -39,6 +39,9 @@ pub struct SessionTimerView {
     pub tool_params: Map<String, Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// `next_trigger_at` is the end of quiet hours; the silence is over at this instant already.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits_since: Option<i64>,
 }
 
 impl SessionTimerView {
@@ -64,6 +67,7 @@ impl SessionTimerView {
             tool_name: timer.spec.action.tool().to_owned(),
             tool_params,
             message,
+            waits_since: timer.opens_at.and(timer.silent_at()).map(|at| at.as_millis()),
         }
     }
 }
@@ -99,16 +103,24 @@ pub struct CallView {
 }
 
 impl CallView {
+    /// What kind of call it is.
+    pub fn kind(call: &ToolCall) -> &'static str {
+        match call.what {
+            What::Tool { .. } => "tool",
+            What::Webhook { .. } => "webhook",
+        }
+    }
+
     pub fn of(call: &ToolCall) -> Self {
-        let (kind, data) = match &call.what {
-            What::Tool { arguments, .. } => ("tool", Value::Object(arguments.clone())),
-            What::Webhook { event, data, .. } => ("webhook", serde_json::json!({"type": event, "data": data})),
+        let data = match &call.what {
+            What::Tool { arguments, .. } => Value::Object(arguments.clone()),
+            What::Webhook { event, data, .. } => serde_json::json!({"type": event, "data": data}),
         };
         let waits = call.status() == reveille_core::call::Status::Waiting;
         Self {
             id: call.id.to_string(),
             agent: call.agent.to_string(),
-            kind,
+            kind: Self::kind(call),
             target: call.target().to_owned(),
             status: call.status().as_str(),
             attempts: call.attempts,

@@ -1,7 +1,7 @@
 //! OpenAI Chat Completions.
 
-use super::Spoken;
-use crate::agents::{Agent, check::Tool};
+use super::{Question, Reader, Spoken};
+use crate::agents::check::Tool;
 use reveille_core::{
     Utterance,
     utterance::{Asked, Role},
@@ -9,14 +9,18 @@ use reveille_core::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-pub fn request(agent: &Agent, model: &str, said: &[Utterance], tools: bool) -> Value {
+pub fn request(question: &Question<'_>) -> Value {
+    let Question { agent, model, said, tools } = question;
     let system = agent.config.system_prompt.iter().map(|text| json!({"role": "system", "content": text}));
     // A conversation that was cut must not begin with the result of a call that is not there.
     let begins = said.iter().position(|said| said.role != Role::Tool).unwrap_or(said.len());
     let messages: Vec<Value> = system.chain(said[begins..].iter().map(message)).collect();
     let mut body = json!({"model": model, "messages": messages});
-    if tools && !agent.tools.is_empty() {
+    if !agent.tools.is_empty() {
         body["tools"] = agent.tools.iter().map(|(name, tool)| described(name, tool)).collect();
+        if !tools {
+            body["tool_choice"] = json!("none");
+        }
     }
     body
 }
@@ -78,4 +82,35 @@ pub fn read(bytes: &[u8]) -> Result<Spoken, String> {
         arguments: call.function.arguments,
     });
     Ok(Spoken { content: choice.message.content.unwrap_or_default(), calls: calls.collect() })
+}
+
+#[derive(Default)]
+pub struct Stream {
+    content: String,
+    /// By their index, in pieces.
+    calls: Vec<Asked>,
+}
+
+impl Reader for Stream {
+    fn event(&mut self, event: &Value) -> Option<String> {
+        let delta = event["choices"].get(0)?.get("delta")?;
+        for part in delta["tool_calls"].as_array().into_iter().flatten() {
+            let index = part["index"].as_u64().map_or(self.calls.len(), |index| index as usize).min(self.calls.len());
+            if index == self.calls.len() {
+                self.calls.push(Asked { id: String::new(), name: String::new(), arguments: String::new() });
+            }
+            let call = &mut self.calls[index];
+            let (id, function) = (part["id"].as_str(), &part["function"]);
+            call.id.push_str(id.filter(|_| call.id.is_empty()).unwrap_or_default());
+            call.name.push_str(function["name"].as_str().filter(|_| call.name.is_empty()).unwrap_or_default());
+            call.arguments.push_str(function["arguments"].as_str().unwrap_or_default());
+        }
+        let text = delta["content"].as_str()?;
+        self.content.push_str(text);
+        Some(text.to_owned())
+    }
+
+    fn finish(self: Box<Self>) -> Spoken {
+        Spoken { content: self.content, calls: self.calls }
+    }
 }

@@ -1,27 +1,31 @@
 //! Anthropic Messages.
 
-use super::Spoken;
-use crate::agents::Agent;
+use super::{Question, Reader, Spoken};
 use reveille_core::{
     Utterance,
     utterance::{Asked, Role},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::{borrow::Cow, collections::BTreeMap};
 
 /// The protocol wants a bound; answers of chatbots stay far below it.
 const ANSWER_TOKENS_MAX: u32 = 8192;
 
-pub fn request(agent: &Agent, model: &str, said: &[Utterance], tools: bool) -> Value {
+pub fn request(question: &Question<'_>) -> Value {
+    let Question { agent, model, said, tools } = question;
     let mut body = json!({"model": model, "max_tokens": ANSWER_TOKENS_MAX, "messages": messages(said)});
     if let Some(system) = &agent.config.system_prompt {
         body["system"] = json!(system);
     }
-    if tools && !agent.tools.is_empty() {
+    if !agent.tools.is_empty() {
         let described = agent.tools.iter().map(
             |(name, tool)| json!({"name": name, "description": tool.description, "input_schema": tool.parameters}),
         );
         body["tools"] = described.collect();
+        if !tools {
+            body["tool_choice"] = json!({"type": "none"});
+        }
     }
     body
 }
@@ -44,14 +48,23 @@ fn messages(said: &[Utterance]) -> Vec<Value> {
 
 fn blocks(said: &Utterance) -> Vec<Value> {
     if let Some(answers) = &said.answers {
-        return vec![json!({"type": "tool_result", "tool_use_id": answers, "content": said.content})];
+        return vec![json!({"type": "tool_result", "tool_use_id": name(answers), "content": said.content})];
     }
-    let text = (!said.content.is_empty()).then(|| json!({"type": "text", "text": said.content}));
+    let text = (!said.content.trim().is_empty()).then(|| json!({"type": "text", "text": said.content}));
     let calls = said.calls.iter().map(|call| {
         let input = serde_json::from_str::<Value>(&call.arguments).ok().filter(Value::is_object);
-        json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input.unwrap_or_else(|| json!({}))})
+        json!({"type": "tool_use", "id": name(&call.id), "name": call.name, "input": input.unwrap_or_else(|| json!({}))})
     });
     text.into_iter().chain(calls).collect()
+}
+
+/// A call's id as this protocol allows it. Those of timers have a dot; those of other protocols may have anything.
+fn name(id: &str) -> Cow<'_, str> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    match id.chars().all(fits) {
+        true => Cow::Borrowed(id),
+        false => id.chars().map(|c| if fits(c) { c } else { '_' }).collect::<String>().into(),
+    }
 }
 
 #[derive(Deserialize)]
@@ -85,4 +98,39 @@ pub fn read(bytes: &[u8]) -> Result<Spoken, String> {
         }
     }
     Ok(spoken)
+}
+
+#[derive(Default)]
+pub struct Stream {
+    content: String,
+    /// By the index of their block; arguments come in pieces.
+    calls: BTreeMap<u64, Asked>,
+}
+
+impl Reader for Stream {
+    fn event(&mut self, event: &Value) -> Option<String> {
+        let index = event["index"].as_u64()?;
+        let (begun, delta) = (&event["content_block"], &event["delta"]);
+        if begun["type"] == "tool_use" {
+            let text = |name: &str| begun[name].as_str().unwrap_or_default().to_owned();
+            self.calls.insert(index, Asked { id: text("id"), name: text("name"), arguments: String::new() });
+        }
+        if let (Some(part), Some(call)) = (delta["partial_json"].as_str(), self.calls.get_mut(&index)) {
+            call.arguments.push_str(part);
+        }
+        let text = delta["text"].as_str().or_else(|| begun["text"].as_str())?;
+        self.content.push_str(text);
+        Some(text.to_owned()).filter(|text| !text.is_empty())
+    }
+
+    fn finish(self: Box<Self>) -> Spoken {
+        // A tool without parameters is called without a word.
+        let whole = |mut call: Asked| {
+            if call.arguments.is_empty() {
+                call.arguments.push_str("{}");
+            }
+            call
+        };
+        Spoken { content: self.content, calls: self.calls.into_values().map(whole).collect() }
+    }
 }

@@ -11,12 +11,23 @@ const EVERY_MIN_MS: u64 = 100;
 
 /// Dropped before anything was dispatched, the messages go back into the inbox.
 pub struct Courier {
+    /// The call it travels with, and how many messages there are.
+    request: String,
+    messages: usize,
+    session: SessionId,
     delivery: Arc<Delivery>,
     extending: AbortHandle,
 }
 
 impl Courier {
-    pub fn new(engine: &Arc<Engine>, session: &SessionId, delivery: Arc<Delivery>) -> Self {
+    pub fn new(
+        engine: &Arc<Engine>,
+        request: &str,
+        session: &SessionId,
+        delivery: Arc<Delivery>,
+        messages: usize,
+    ) -> Self {
+        let (request, of) = (request.to_owned(), session.clone());
         let (engine, session, lease) = (engine.clone(), session.clone(), delivery.lease().clone());
         let length = engine.limits().lease;
         let soon = Millis::new((length.get() / 3).max(EVERY_MIN_MS));
@@ -29,13 +40,15 @@ impl Courier {
                 }
             }
         });
-        Self { delivery, extending: task.abort_handle() }
+        Self { request, messages, session: of, delivery, extending: task.abort_handle() }
     }
 
     /// The answer began to go out.
     pub fn arrived(&self) {
         self.extending.abort();
         self.delivery.confirm();
+        let Self { request, messages, session, .. } = self;
+        tracing::info!(target: "reveille::clock", request, %session, messages, "delivered");
     }
 }
 

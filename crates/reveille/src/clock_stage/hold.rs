@@ -1,10 +1,17 @@
 //! Holding a turn that ended while a reminder is pending: nothing is done but wait for a commit of the session.
 
 use super::{Desk, visit::ClockVisit};
-use crate::engine::{EngineError, Hold};
+use crate::{
+    engine::{EngineError, Hold},
+    tools::HeldFor,
+};
 use futures_util::future::{Either, pending};
 use reveille_core::{Millis, SessionId};
+use reveille_gateway::Waiting;
 use std::time::Duration;
+
+/// Where only pings can be sent. Some clients give up after five minutes of nothing else, and would send their turn again.
+const PINGED_MAX: Duration = Duration::from_secs(280);
 
 /// Counts the turns held now.
 struct Held<'a>(&'a Desk);
@@ -35,14 +42,17 @@ impl ClockVisit {
                 return Ok(None);
             }
             if counted.is_none() {
-                if desk.memory.hold(session, self.fingerprint()) {
+                if !self.holding && desk.memory.hold(session, self.fingerprint(), desk.engine.now()) {
                     return Ok(None);
                 }
+                self.holding = true;
+                self.let_go_of_body();
                 desk.engine.metrics.gateway.holds.inc();
                 counted = Some(Held(&desk));
                 tracing::debug!(target: "reveille::clock", %session, "held");
             }
             tokio::select! {
+                biased;
                 () = client.changed() => {}
                 () = &mut over => return Ok(None),
                 () = desk.stop.cancelled() => return Ok(None),
@@ -50,14 +60,34 @@ impl ClockVisit {
         }
     }
 
-    /// How long this turn may be held: `None` not at all, `Some(None)` without limit. A client that waits for a whole answer
-    /// gives up after a time that began with its request.
+    /// How long this turn may be held now.
     fn patience(&self) -> Option<Option<Duration>> {
-        let limit = if self.stream { self.desk.max_hold } else { self.desk.max_hold_whole };
+        let limit = self.limit()?;
+        Some(match self.waiting {
+            Waiting::Pinged => Some(limit.map_or(PINGED_MAX, |limit| limit.min(PINGED_MAX))),
+            Waiting::Alive | Waiting::Silent => limit,
+        })
+    }
+
+    /// How long a turn like this may be held: `None` not at all, `Some(None)` without limit. A client that waits for a whole
+    /// answer gives up after a time that began with its request.
+    fn limit(&self) -> Option<Option<Duration>> {
+        let whole = self.waiting == Waiting::Silent;
+        let limit = if whole { self.desk.max_hold_whole } else { self.desk.max_hold };
         if limit.is_zero() {
             return Some(None);
         }
-        let spent = if self.stream { Duration::ZERO } else { self.began.elapsed() };
+        let spent = if whole { self.began.elapsed() } else { Duration::ZERO };
         limit.checked_sub(spent).filter(|left| !left.is_zero()).map(Some)
+    }
+
+    /// How far away something may be for which this turn will be held, as far as is known before its end.
+    pub(super) fn held_for(&self) -> HeldFor {
+        let holds = self.desk.hold && !self.structured && self.continued < self.desk.max_continuations;
+        match self.limit().filter(|_| holds) {
+            None => HeldFor::Nothing,
+            Some(None) => HeldFor::Anything,
+            Some(Some(limit)) => HeldFor::AtMost(Millis::new(limit.as_millis() as u64)),
+        }
     }
 }

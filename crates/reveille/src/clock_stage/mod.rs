@@ -9,21 +9,19 @@ mod courier;
 mod directives;
 mod hold;
 mod memory;
+mod names;
 mod tools;
 mod visit;
 
 use crate::{config::gateway::GatewayConfig, engine::Engine};
 use memory::Memory;
-use reveille_gateway::{Protocol, SessionHint, Source, Stage, Turn, Visit};
+use reveille_gateway::{Draft, Stage, Turn, Visit};
 use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 use tools::Offer;
 use visit::ClockVisit;
 
 pub use tools::check as check_tools;
-
-/// Calls of the server's tools that one turn may make before it has to come to an end.
-const ROUNDS_MAX: u32 = 8;
 
 /// All of the gateway's calls.
 pub struct ClockStage(Arc<Desk>);
@@ -32,6 +30,10 @@ pub struct ClockStage(Arc<Desk>);
 struct Desk {
     engine: Arc<Engine>,
     offer: Offer,
+    /// Calls of the server's tools that a turn may make in a row before it has to come to an end.
+    max_rounds: u32,
+    /// Reminders that a turn may be continued with before it has to come to an end.
+    max_continuations: u32,
     hold: bool,
     /// Zero is without limit.
     max_hold: Duration,
@@ -46,10 +48,12 @@ impl ClockStage {
         Self(Arc::new(Desk {
             engine: engine.clone(),
             offer: Offer::new(&config.tools),
+            max_rounds: config.max_rounds,
+            max_continuations: config.max_continuations,
             hold: config.hold,
             max_hold: config.max_hold.0,
             max_hold_whole: config.max_hold_whole.0,
-            memory: Memory::default(),
+            memory: Memory::new(engine.chance().clone()),
             stop,
         }))
     }
@@ -57,18 +61,11 @@ impl ClockStage {
 
 impl Stage for ClockStage {
     fn enter(&self, turn: &Turn) -> Option<Box<dyn Visit>> {
-        let session = turn.session.as_ref().and_then(|hint| self.0.session(turn.protocol, hint));
-        Some(Box::new(ClockVisit::new(self.0.clone(), turn, session)))
+        Some(Box::new(ClockVisit::new(self.0.clone(), turn)))
     }
-}
 
-impl Desk {
-    fn session(&self, protocol: Protocol, hint: &SessionHint) -> Option<reveille_core::SessionId> {
-        // An answer of a conversation that is not known is as good a name for it as any.
-        let of_answer = || self.memory.session_of(&hint.id);
-        match (hint.source, protocol) {
-            (Source::PreviousResponse, Protocol::Responses) if of_answer().is_some() => of_answer(),
-            _ => reveille_core::SessionId::parse(&hint.id).ok(),
-        }
+    fn clean(&self, draft: &mut Draft) {
+        // Orders are carried out with the call itself.
+        drop(directives::take_out(draft));
     }
 }

@@ -1,13 +1,16 @@
 //! The tools a call gains, and their answers.
 
-use super::{ROUNDS_MAX, courier::Courier, visit::ClockVisit};
+use super::{courier::Courier, visit::ClockVisit};
 use crate::{
     http::problem::ApiError,
     tools::{Tool, ToolBody, ToolCall},
 };
 use reveille_core::{Millis, Reject, SessionId};
-use reveille_gateway::{self as gateway, Draft, Protocol, ToolResult};
+use reveille_gateway::{self as gateway, Draft, Protocol, ToolResult, Waiting};
 use serde_json::{Value, json};
+
+/// The actions of `clock`, as the log may name them; what else a model wrote there is its text.
+const ACTIONS: [&str; 4] = ["schedule", "list", "cancel", "clear"];
 
 /// The tools of the configuration, in each protocol's own bytes: the same ones every time, since prompt caches are keyed by
 /// them.
@@ -30,19 +33,28 @@ impl Offer {
         }
     }
 
-    /// Adds them after the client's own. A tool of the client goes over one of the same name; how many were added.
-    pub fn add(&self, draft: &mut Draft) -> usize {
-        let mut added = 0;
+    /// Adds them after the client's own. A tool of the client goes over one of the same name.
+    pub fn add(&self, draft: &mut Draft) -> Added {
+        let mut added = Added::default();
         for (tool, json) in self.of(draft.protocol) {
-            if draft.has_tool(tool.name()) {
-                tracing::debug!(target: "reveille::clock", tool = tool.name(), "the client has a tool of this name");
-                continue;
+            match draft.has_tool(tool.name()) {
+                true => added.left_out = Some(*tool),
+                false => {
+                    draft.serve_tool(tool.name(), json);
+                    added.count += 1;
+                }
             }
-            draft.serve_tool(tool.name(), json);
-            added += 1;
         }
         added
     }
+}
+
+/// What became of the tools in one request.
+#[derive(Default)]
+pub struct Added {
+    pub count: usize,
+    /// One whose name the client has given to a tool of its own.
+    pub left_out: Option<Tool>,
 }
 
 /// Names that are no tools of ours.
@@ -75,8 +87,8 @@ impl ClockVisit {
     pub(super) async fn answer(&mut self, calls: &[gateway::ToolCall], aside: bool) -> Vec<ToolResult> {
         let mut results = Vec::with_capacity(calls.len());
         for call in calls {
-            let (text, failed) = match self.rounds >= ROUNDS_MAX {
-                true => (too_many(), true),
+            let (text, failed) = match self.rounds >= self.desk.max_rounds {
+                true => (self.too_many(), true),
                 false => self.run(call, aside).await,
             };
             results.push(ToolResult { call: call.id.clone(), text, failed });
@@ -85,19 +97,27 @@ impl ClockVisit {
     }
 
     async fn run(&mut self, call: &gateway::ToolCall, aside: bool) -> (String, bool) {
-        let Some(tool) = Tool::named(&call.name) else { return (format!("there is no tool {}", call.name), true) };
-        let Some(session) = self.session.clone() else { return (no_session(), true) };
+        let Some(tool) = Tool::named(&call.name) else {
+            return (self.mistake("unknown_tool", &format!("there is no tool {}", call.name)), true);
+        };
+        let Some(session) = self.session.clone() else {
+            return (self.mistake("session_required", &self.no_session()), true);
+        };
         let arguments = match call.arguments.trim() {
             "" => json!({}),
             text => match serde_json::from_str(text) {
                 Ok(arguments) => arguments,
-                Err(error) => return (format!("the arguments are not valid JSON ({error}); send an object"), true),
+                Err(error) => {
+                    let why = format!("the arguments are not valid JSON ({error}); send an object");
+                    return (self.mistake("invalid_argument", &why), true);
+                }
             },
         };
+        let action = ACTIONS.into_iter().find(|action| arguments["action"] == *action);
         self.present(&session);
         let engine = self.desk.engine.clone();
         let stop = self.desk.stop.clone();
-        let standby_max = (!self.stream)
+        let standby_max = (self.waiting == Waiting::Silent)
             .then(|| Millis::new(self.desk.max_hold_whole.as_millis() as u64))
             .filter(|max| !max.is_zero());
         let tool_call = ToolCall {
@@ -110,36 +130,79 @@ impl ClockVisit {
             standby_max,
             task: false,
             holds: false,
+            in_turn: Some(self.held_for()),
             stop: &stop,
         };
         match tool_call.run().await {
             Ok(mut reply) => {
-                tracing::info!(target: "reveille::clock", %session, tool = tool.name(), result = "ok", "tool call");
+                let (request, (tasks, earliest)) = (&self.request, figures(&reply.body));
+                tracing::info!(
+                    target: "reveille::clock",
+                    request, %session, tool = tool.name(), action, tasks, earliest, result = "ok", "tool call"
+                );
                 if aside {
                     reply.deliveries.clear();
                     without_messages(&mut reply.body);
                 }
-                let couriers = reply.deliveries.into_iter().map(|delivery| Courier::new(&engine, &session, delivery));
+                let request = &self.request;
+                let couriers =
+                    reply.deliveries.into_iter().map(|delivery| Courier::new(&engine, request, &session, delivery, 1));
                 self.couriers.extend(couriers);
                 (serde_json::to_string(&reply.body).unwrap_or_default(), false)
             }
             Err(error) => {
                 let problem = ApiError::of(error, engine.now()).into_problem();
                 let code = problem.code.clone();
-                tracing::info!(target: "reveille::clock", %session, tool = tool.name(), result = %code, "tool call");
-                let now = crate::tools::iso(engine.now());
-                (json!({"ok": false, "code": code, "error": problem.detail, "now": now}).to_string(), true)
+                let request = &self.request;
+                tracing::info!(
+                    target: "reveille::clock",
+                    request, %session, tool = tool.name(), action, result = %code, "tool call"
+                );
+                (self.mistake(&code, &problem.detail), true)
             }
         }
+    }
+
+    /// What a model may act on.
+    fn mistake(&self, code: &str, error: &str) -> String {
+        let now = crate::tools::iso(self.desk.engine.now());
+        json!({"ok": false, "code": code, "error": error, "now": now}).to_string()
+    }
+
+    pub(super) fn no_session(&self) -> String {
+        let why = match &self.unnamed {
+            Some(Reject::InvalidSession(why)) => format!("{why}. Tell the user to send another in the header x-reveille-session"),
+            _ => "is missing: this client does not say which conversation its request belongs to, so nothing can be kept \
+                  for it. Tell the user to send the header x-reveille-session, with at most 200 bytes"
+                .into(),
+        };
+        Reject::InvalidSession(why).to_string()
+    }
+
+    pub(super) fn too_many(&self) -> String {
+        let max = self.desk.max_rounds;
+        let error = format!("more than {max} calls in a row within one turn; nothing was done. Answer the user now");
+        self.mistake("too_many_calls", &error)
     }
 
     /// The same call of a turn that broke off and was sent again is the same creation.
     fn call_key(&mut self, session: &SessionId, call: &gateway::ToolCall) -> String {
         self.calls += 1;
-        let attempt = self.desk.memory.attempt(session, self.fingerprint());
+        let attempt = self.desk.memory.attempt(session, self.fingerprint(), self.desk.engine.now());
         let call = super::memory::Fingerprint::of(&[call.name.as_bytes(), call.arguments.as_bytes()]).to_hex();
         format!("turn:{attempt}:{}:{call}", self.calls)
     }
+}
+
+/// For the log: how many tasks a result speaks of, and when the first of them is due. No texts.
+fn figures(body: &ToolBody) -> (Option<usize>, Option<&str>) {
+    let ToolBody::Clock(result) = body else { return (None, None) };
+    let due: Vec<&str> = match (&result.scheduled, &result.items) {
+        (Some(scheduled), _) => scheduled.iter().map(|one| one.due_at.as_str()).collect(),
+        (None, Some(items)) => items.iter().map(|one| one.due_at.as_str()).collect(),
+        (None, None) => return (result.removed_count.or(result.removed.as_ref().map(|_| 1)), None),
+    };
+    (Some(due.len()), due.into_iter().min())
 }
 
 fn without_messages(body: &mut ToolBody) {
@@ -148,20 +211,6 @@ fn without_messages(body: &mut ToolBody) {
         ToolBody::Timers(result) => result.messages.clear(),
         ToolBody::Clock(result) => result.messages.clear(),
     }
-}
-
-fn no_session() -> String {
-    let reject = Reject::InvalidSession(
-        "is missing: this client does not say which conversation its request belongs to, so nothing can be kept for it. \
-         Tell the user to send the header x-reveille-session"
-            .into(),
-    );
-    json!({"ok": false, "code": "session_required", "error": reject.to_string()}).to_string()
-}
-
-fn too_many() -> String {
-    let error = format!("more than {ROUNDS_MAX} calls in a row within one turn; nothing was done. Answer the user now");
-    json!({"ok": false, "code": "too_many_calls", "error": error}).to_string()
 }
 
 #[cfg(test)]

@@ -13,6 +13,11 @@ pub trait Clock: Send + Sync + 'static {
     /// Until the wall clock shows `at`, through suspend: when a deadline has come. Returns early when the clock was
     /// set, so the caller looks at it again.
     fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()>;
+
+    /// Itself, if it moves only when told to.
+    fn manual(&self) -> Option<&ManualClock> {
+        None
+    }
 }
 
 /// The machine's clock.
@@ -100,6 +105,10 @@ impl ManualClock {
 }
 
 impl Clock for ManualClock {
+    fn manual(&self) -> Option<&ManualClock> {
+        Some(self)
+    }
+
     fn now(&self) -> Timestamp {
         *self.0.borrow()
     }

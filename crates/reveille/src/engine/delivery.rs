@@ -29,6 +29,8 @@ pub struct Delivery {
     channel: &'static str,
     chores: mpsc::UnboundedSender<Chore>,
     confirmed: AtomicBool,
+    /// The lease is in the store, or will never be: its commit has ended one way or the other.
+    written: AtomicBool,
     /// The receiver commits or releases the lease by its name.
     by_name: AtomicBool,
 }
@@ -45,10 +47,10 @@ pub enum Chore {
         session: SessionId,
         lease: LeaseId,
     },
-    /// An agent's answer went out.
-    Answered {
+    /// Whoever leased left while that was being written.
+    Abandon {
         session: SessionId,
-        response: Command,
+        lease: LeaseId,
     },
 }
 
@@ -59,8 +61,8 @@ impl Delivery {
         channel: &'static str,
         chores: mpsc::UnboundedSender<Chore>,
     ) -> Self {
-        let (confirmed, by_name) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { session, lease, channel, chores, confirmed, by_name }
+        let (confirmed, written, by_name) = (AtomicBool::new(false), AtomicBool::new(false), AtomicBool::new(false));
+        Self { session, lease, channel, chores, confirmed, written, by_name }
     }
 
     /// The reply was written. Once is enough, however many held it.
@@ -84,6 +86,16 @@ impl Delivery {
         &self.lease
     }
 
+    /// The way out it counts as.
+    pub fn channel(&self) -> &'static str {
+        self.channel
+    }
+
+    /// The commit that leases has ended.
+    pub(super) fn is_written(&self) {
+        self.written.store(true, Ordering::Release);
+    }
+
     /// There was nothing to deliver after all.
     pub(super) fn is_empty(&self) {
         self.confirmed.store(true, Ordering::Release);
@@ -94,17 +106,24 @@ impl Drop for Delivery {
     fn drop(&mut self) {
         if !self.confirmed.load(Ordering::Acquire) {
             let (session, lease) = (self.session.clone(), self.lease.clone());
-            let _ = self.chores.send(Chore::Release { session, lease });
+            let _ = self.chores.send(match self.written.load(Ordering::Acquire) {
+                true => Chore::Release { session, lease },
+                false => Chore::Abandon { session, lease },
+            });
         }
     }
 }
 
 pub async fn run(engine: Arc<Engine>, mut chores: mpsc::UnboundedReceiver<Chore>, stop: CancellationToken) {
     let mut running = JoinSet::new();
-    while let Some(Some(chore)) = stop.run_until_cancelled(chores.recv()).await {
+    // A free place first: a chore that was taken and has none would be lost at the end.
+    let mut next = async |running: &mut JoinSet<()>| {
         while running.len() >= CHORES_AT_ONCE_MAX {
             running.join_next().await;
         }
+        chores.recv().await
+    };
+    while let Some(Some(chore)) = stop.run_until_cancelled(next(&mut running)).await {
         while running.try_join_next().is_some() {}
         let engine = engine.clone();
         running.spawn(async move { engine.do_chore(chore).await });
@@ -127,7 +146,7 @@ impl Chore {
                 (session, Command::CommitLease { lease, channel: channel.to_owned() })
             }
             Chore::Release { session, lease } => (session, Command::ReleaseLease { lease }),
-            Chore::Answered { session, response } => (session, response),
+            Chore::Abandon { session, lease } => (session, Command::AbandonLease { lease }),
         }
     }
 }
@@ -135,12 +154,14 @@ impl Chore {
 impl Engine {
     /// A lease that a reply is about to carry out of the house.
     pub fn delivering(&self, session: SessionId, lease: LeaseId, channel: &'static str) -> Arc<Delivery> {
-        Arc::new(Delivery::new(session, lease, channel, self.chores.clone()))
+        let delivery = Delivery::new(session, lease, channel, self.chores.clone());
+        delivery.is_written();
+        Arc::new(delivery)
     }
 
     async fn do_chore(&self, chore: Chore) {
-        // What was told must not be told again, and a silence that has begun must be counted.
-        let told = matches!(chore, Chore::Commit { .. } | Chore::Answered { .. });
+        // What was told must not be told again.
+        let told = matches!(chore, Chore::Commit { .. });
         let (session, command) = chore.command();
         for attempt in 1.. {
             match self.execute(&session, Call::new(command.clone())).await {

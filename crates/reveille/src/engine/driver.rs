@@ -1,7 +1,10 @@
 //! Sleeps to the next deadline and proposes what has come. One sleep, no polling: between deadlines this task does
 //! nothing at all, but for a look at the whole agenda once a minute as a safety net.
 
-use super::{Engine, EngineError};
+use super::{
+    Engine,
+    many::{Asked, Standing},
+};
 use futures_util::future::BoxFuture;
 use reveille_core::{Agenda, ItemId, Millis, Timestamp};
 use reveille_store::{Feed, News, StoreError};
@@ -23,7 +26,7 @@ const PURGE_EVERY: Millis = Millis::from_secs(600);
 /// A start has more urgent things to do.
 const PURGE_AFTER_START: Millis = Millis::from_secs(60);
 
-type Fire = (Vec<ItemId>, Result<(), (EngineError, Vec<ItemId>)>);
+type Fire = (Vec<ItemId>, Asked);
 
 pub async fn run(engine: Arc<Engine>, feed: Feed, stop: CancellationToken) {
     let mut driver = Driver {
@@ -32,6 +35,7 @@ pub async fn run(engine: Arc<Engine>, feed: Feed, stop: CancellationToken) {
         rescan_at: engine.now(),
         purge_at: engine.now().plus(PURGE_AFTER_START),
         failing: false,
+        undone: HashSet::new(),
         firing: JoinSet::new(),
         purging: JoinSet::new(),
         engine,
@@ -53,6 +57,8 @@ struct Driver {
     purge_at: Timestamp,
     /// The store does not work: nothing is read before `rescan_at`.
     failing: bool,
+    /// What was due and could not be acted on. No more than the agenda has.
+    undone: HashSet<ItemId>,
 }
 
 impl Driver {
@@ -60,6 +66,7 @@ impl Driver {
         let mut alarm = Alarm { at: self.wake_at(), rings: Box::pin(std::future::ready(())) };
         loop {
             self.look().await;
+            self.engine.health.stuck(self.failing || !self.undone.is_empty());
             let at = self.wake_at();
             if alarm.at != at {
                 alarm = Alarm { at, rings: self.engine.clock.sleep_until(at) };
@@ -147,18 +154,7 @@ impl Driver {
 
     fn settle(&mut self, done: Result<Fire, JoinError>) {
         match done {
-            Ok((ids, Ok(()))) => self.agenda.settled(&ids),
-            Ok((ids, Err((error, left)))) => {
-                tracing::warn!(%error, count = left.len(), "deadlines could not be acted on; trying again");
-                self.engine.metrics.fire_failures.inc_by(left.len() as u64);
-                let undone: HashSet<&ItemId> = left.iter().collect();
-                let done: Vec<ItemId> = ids.into_iter().filter(|id| !undone.contains(id)).collect();
-                self.agenda.settled(&done);
-                self.agenda.postpone(&left, self.engine.now().plus(RETRY));
-                if self.agenda.len() > 2 * self.engine.settings.window_max {
-                    self.begin_anew();
-                }
-            }
+            Ok((ids, asked)) => self.settle_all(ids, asked),
             Err(error) => {
                 // A panic in deciding: a bug, but not a reason to forget anybody's deadline.
                 tracing::error!(%error, "firing failed; everything is looked at again");
@@ -167,11 +163,45 @@ impl Driver {
         }
     }
 
+    fn settle_all(&mut self, ids: Vec<ItemId>, asked: Asked) {
+        let now = self.engine.now();
+        let again = now.plus(RETRY);
+        let left = asked.undone.map_or_else(Vec::new, |(error, left)| {
+            tracing::warn!(%error, count = left.len(), "deadlines could not be acted on; trying again");
+            self.engine.metrics.fire_failures.inc_by(left.len() as u64);
+            left
+        });
+        let open: HashSet<&ItemId> = left.iter().chain(asked.standing.iter().map(|one| &one.id)).collect();
+        let done: Vec<ItemId> = ids.into_iter().filter(|id| !open.contains(id)).collect();
+        self.agenda.settled(&done);
+        self.forget_undone(&done);
+        self.undone.extend(left.iter().cloned());
+        self.agenda.postpone(&left, again);
+        for Standing { id, due, moved } in asked.standing {
+            // Overdue, and there was nothing to be done about it: asking without a pause would not change that.
+            let idle = due <= now && !moved;
+            self.agenda.stands(&id, due, if idle { again } else { due });
+        }
+        if self.agenda.len() > 2 * self.engine.settings.window_max {
+            self.begin_anew();
+        }
+    }
+
     /// Forgets everything, since the store has it all, and looks again in a while.
     fn begin_anew(&mut self) {
         self.agenda = Agenda::new(self.engine.settings.window_max);
+        self.undone.clear();
         self.failing = true;
         self.rescan_at = self.engine.now().plus(RETRY);
+    }
+
+    fn forget_undone(&mut self, ids: &[ItemId]) {
+        // Nearly always: deadlines are kept, and this costs them nothing.
+        if !self.undone.is_empty() {
+            for id in ids {
+                self.undone.remove(id);
+            }
+        }
     }
 
     fn learn(&mut self, news: &News) {
@@ -182,6 +212,7 @@ impl Driver {
         for committed in news.commits() {
             for write in &committed.batch.items {
                 self.agenda.learn(write.item().id(), write.item().due());
+                self.forget_undone(std::slice::from_ref(write.item().id()));
             }
         }
     }

@@ -4,7 +4,7 @@
 //! wrongly does not commit, and is made again on what is there.
 
 use reveille_core::{Needs, Session, SessionId, command::Select, command::State};
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use tokio::sync::{Mutex, MutexGuard};
 
 /// Sessions share a lock when their hashes meet; with this many, few do.
@@ -12,18 +12,28 @@ const STRIPES: usize = 4096;
 
 pub struct Locks {
     stripes: Box<[Mutex<Option<Session>>]>,
-    hasher: RandomState,
-}
-
-impl Default for Locks {
-    fn default() -> Self {
-        Self { stripes: (0..STRIPES).map(|_| Mutex::new(None)).collect(), hasher: RandomState::new() }
-    }
+    /// Nobody outside can choose names that meet.
+    salt: u64,
 }
 
 impl Locks {
+    pub fn new(salt: u64) -> Self {
+        Self { stripes: (0..STRIPES).map(|_| Mutex::new(None)).collect(), salt }
+    }
+
+    /// How many are held now.
+    pub fn taken(&self) -> usize {
+        self.stripes.iter().filter(|stripe| stripe.try_lock().is_err()).count()
+    }
+
+    fn place(&self, session: &SessionId) -> usize {
+        let mut hasher = DefaultHasher::new();
+        (self.salt, session).hash(&mut hasher);
+        hasher.finish() as usize % STRIPES
+    }
+
     pub async fn take(&self, session: &SessionId) -> Turn<'_> {
-        let mut slot = self.stripes[self.hasher.hash_one(session) as usize % STRIPES].lock().await;
+        let mut slot = self.stripes[self.place(session)].lock().await;
         if slot.as_ref().is_some_and(|remembered| remembered.id != *session) {
             *slot = None;
         }

@@ -3,7 +3,7 @@
 
 use super::{Engine, EngineError};
 use futures_util::future::join_all;
-use reveille_core::{Batch, Call, Command, ItemId, Reject, Reply, SessionId, command::State, decide};
+use reveille_core::{Batch, Call, Command, Item, ItemId, Reject, Reply, SessionId, Timestamp, command::State, decide};
 use reveille_store::CommitError;
 
 /// Rounds of "somebody else changed the session meanwhile" before giving way.
@@ -12,9 +12,32 @@ const ROUNDS_MAX: usize = 16;
 /// What could not be done, and why.
 pub type Undone = (EngineError, Vec<ItemId>);
 
+/// What came of asking.
+#[derive(Default)]
+pub struct Asked {
+    /// Items that were left as they are although they have a deadline. Nothing will be heard of them, since nothing was
+    /// written: who wanted time to act on one has to come again.
+    pub standing: Vec<Standing>,
+    pub undone: Option<Undone>,
+}
+
+pub struct Standing {
+    pub id: ItemId,
+    pub due: Timestamp,
+    /// Something was written in its session, so asking again at once may find it first in line.
+    pub moved: bool,
+}
+
+impl Asked {
+    pub fn done(self) -> Result<(), Undone> {
+        self.undone.map_or(Ok(()), Err)
+    }
+}
+
 /// What came of one try.
 #[derive(Default)]
 struct Round {
+    standing: Vec<Standing>,
     /// Their sessions changed meanwhile.
     again: Vec<ItemId>,
     /// Time has to act on these before anything else may.
@@ -31,25 +54,28 @@ impl Engine {
         ids: Vec<ItemId>,
         command: impl Fn(&[ItemId]) -> Command,
         done: impl Fn(&Reply, &Batch),
-    ) -> Result<(), Undone> {
+    ) -> Asked {
         let mut left = ids;
+        let mut standing = Vec::new();
         for _ in 0..ROUNDS_MAX {
             if left.is_empty() {
-                return Ok(());
+                return Asked { standing, undone: None };
             }
             let mut round = self.round(left, &command, &done).await;
+            standing.append(&mut round.standing);
             if !round.overdue.is_empty()
-                && let Err((error, _)) = self.fire_boxed(round.overdue).await
+                && let Err((error, _)) = self.fire_boxed(round.overdue).await.done()
             {
                 round.why = Some(error);
             }
             if let Some(error) = round.why {
                 round.failed.append(&mut round.again);
-                return Err((error, round.failed));
+                return Asked { standing, undone: Some((error, round.failed)) };
             }
             left = round.again;
         }
-        if left.is_empty() { Ok(()) } else { Err((EngineError::Contended, left)) }
+        let undone = (!left.is_empty()).then_some((EngineError::Contended, left));
+        Asked { standing, undone }
     }
 
     async fn round(
@@ -63,7 +89,7 @@ impl Engine {
         let asked = states.into_iter().map(|(session, state)| self.ask(session, state, command, done));
         for (ids, result) in join_all(asked).await {
             match result {
-                Ok(()) => {}
+                Ok(mut standing) => round.standing.append(&mut standing),
                 Err(EngineError::Contended) => round.again.extend(ids),
                 Err(EngineError::Reject(Reject::Overdue(overdue))) => {
                     round.overdue.extend(overdue);
@@ -108,22 +134,32 @@ impl Engine {
         state: State,
         command: &impl Fn(&[ItemId]) -> Command,
         done: &impl Fn(&Reply, &Batch),
-    ) -> (Vec<ItemId>, Result<(), EngineError>) {
+    ) -> (Vec<ItemId>, Result<Vec<Standing>, EngineError>) {
         let ids: Vec<ItemId> = state.items.iter().map(|item| item.id().clone()).collect();
         let call = Call::new(command(&ids));
         let decision = match decide(&session, &state, &call, self.clock.now(), &self.limits) {
             Ok(decision) => decision,
             Err(reject) => return (ids, Err(reject.into())),
         };
-        let Some(batch) = decision.batch else { return (ids, Ok(())) };
+        let Some(batch) = decision.batch else {
+            return (ids, Ok(standing(&state, None)));
+        };
         let result = match self.commit(batch).await {
             Ok(committed) => {
                 done(&decision.reply, &committed.batch);
-                Ok(())
+                Ok(standing(&state, Some(&committed.batch)))
             }
             Err(CommitError::Conflict | CommitError::IdTaken) => Err(EngineError::Contended),
             Err(CommitError::Store(error)) => Err(error.into()),
         };
         (ids, result)
     }
+}
+
+/// What of this state stays as it was loaded, and has a deadline.
+fn standing(state: &State, written: Option<&Batch>) -> Vec<Standing> {
+    let is_written = |id: &ItemId| written.is_some_and(|batch| batch.items.iter().any(|write| write.item().id() == id));
+    let left = state.items.iter().filter(|item| !is_written(item.id()));
+    let standing = |item: &Item| Some(Standing { id: item.id().clone(), due: item.due()?, moved: written.is_some() });
+    left.filter_map(standing).collect()
 }

@@ -2,31 +2,43 @@
 //! (the clock, randomness, the store) and carries out what was decided.
 
 mod alive;
+mod briefly;
 mod delivery;
 mod driver;
 mod fire;
 mod glance;
+mod health;
 mod locks;
 mod many;
+mod meet;
+mod outside;
 mod presence;
 mod router;
 mod sleeps;
 mod standby;
+mod step;
 
 pub use delivery::Delivery;
 pub use glance::Glance;
-pub use presence::{Held, Hold, Presence, Reach};
+pub use health::NotReady;
+pub use presence::{Held, Hold, Presence, REWAKE, Reach};
 pub use standby::{Released, Standing};
+pub use step::StepError;
 
 use crate::{
+    chance::{Chance, SystemChance},
     clock::Clock,
     metrics::Metrics,
+    probe::{self, Board, Eyes},
     wake::{self, Rules},
 };
 use alive::watched;
+use briefly::Impatience;
 use delivery::Chore;
 use glance::Glances;
+use health::Health;
 use locks::Locks;
+use outside::Outside;
 use reveille_core::{
     Batch, Call, Command, Decision, ItemId, Kind, LeaseId, Limits, Message, Millis, Needs, Reject, Reply, SessionId,
     Sleep, TaskId, Timestamp, ToolCall,
@@ -37,7 +49,7 @@ use reveille_store::{CommitError, Committed, Recorded, Store, StoreError};
 use standby::Standbys;
 use std::sync::{
     Arc, Mutex, PoisonError,
-    atomic::{AtomicBool, AtomicUsize, Ordering},
+    atomic::{AtomicUsize, Ordering},
 };
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -58,6 +70,7 @@ pub struct Engine {
     standbys: Arc<Standbys>,
     presence: Arc<Presence>,
     glances: Glances,
+    impatience: Impatience,
     chores: mpsc::UnboundedSender<Chore>,
     sleeps: mpsc::UnboundedSender<Sleep>,
     events: broadcast::Sender<Event>,
@@ -65,11 +78,19 @@ pub struct Engine {
     /// Until somebody makes the calls.
     to_make: Mutex<Option<mpsc::UnboundedReceiver<Begun>>>,
     pub metrics: Metrics,
+    /// What is seen of conditions, who asks for looks at all of them, and what they are looked at with.
+    board: Board,
+    rounds: mpsc::UnboundedSender<probe::Asked>,
+    eyes: Arc<Eyes>,
+    wake: watch::Sender<Arc<Rules>>,
     settings: Settings,
-    /// The last change could not be written.
-    failing: AtomicBool,
+    health: Health,
     /// Cancelled when one of the tasks below has died.
     broken: CancellationToken,
+    /// Who moves a manual clock: one at a time.
+    stepping: tokio::sync::Mutex<()>,
+    /// What that has to wait for.
+    pub outside: Outside,
 }
 
 #[derive(Clone, Debug)]
@@ -81,8 +102,11 @@ pub struct Settings {
     pub rescan: Millis,
     /// Deadlines kept in memory, about 100 bytes each.
     pub window_max: usize,
-    /// The wake commands there are; they decide whom a message can reach.
+    /// The wake commands there are at first; they decide whom a message can reach.
     pub wake: Arc<Rules>,
+    pub probe: probe::Settings,
+    /// What names of new things are drawn from.
+    pub chance: Arc<dyn Chance>,
 }
 
 impl Default for Settings {
@@ -93,6 +117,8 @@ impl Default for Settings {
             rescan: Millis::from_secs(60),
             window_max: 8192,
             wake: Arc::default(),
+            probe: probe::Settings::default(),
+            chance: Arc::new(SystemChance),
         }
     }
 }
@@ -131,9 +157,23 @@ pub struct Outcome {
     pub reply: Reply,
     /// The session's version that this command made; `None`: it changed nothing.
     pub version: Option<u64>,
+    /// The session may have messages that are not delivered.
+    pub pending: bool,
     pub riding: Vec<Message>,
     /// To be confirmed once the reply was written; dropped otherwise.
     pub delivery: Option<Arc<Delivery>>,
+}
+
+/// What is kept in memory for those who call. When nobody does, all of it is zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Attended {
+    /// Calls that wait for a timer.
+    pub waiting: usize,
+    /// Holds of sessions.
+    pub held: usize,
+    /// Sessions being changed.
+    pub turns: usize,
+    pub followers: usize,
 }
 
 impl Engine {
@@ -148,29 +188,38 @@ impl Engine {
         let (chores, settling) = mpsc::unbounded_channel();
         let (sleeps, slept) = mpsc::unbounded_channel();
         let (begun, to_make) = mpsc::unbounded_channel();
+        let (rounds, asked) = mpsc::unbounded_channel();
         let engine = Arc::new(Self {
             standbys: Arc::new(Standbys::default()),
             presence: Arc::new(Presence::shared_by(store.clone())),
             glances: Glances::default(),
-            locks: Locks::default(),
+            impatience: Impatience::default(),
+            locks: Locks::new(settings.chance.draw()),
             limits: settings.limits.clone(),
             events: broadcast::Sender::new(EVENTS_BUFFERED),
             begun,
             to_make: Mutex::new(Some(to_make)),
             metrics: Metrics::default(),
+            board: Board::default(),
+            rounds,
+            eyes: Arc::new(Eyes::new(settings.probe.rules.clone(), clock.clone())),
             store,
             clock,
             chores,
             sleeps,
+            wake: watch::Sender::new(settings.wake.clone()),
             settings,
-            failing: AtomicBool::new(false),
+            health: Health::default(),
             broken: CancellationToken::new(),
+            stepping: tokio::sync::Mutex::default(),
+            outside: Outside::default(),
         });
-        // Both subscribe before the first command can be committed.
-        let (routed, driven) = (engine.store.feed(), engine.store.feed());
+        // They subscribe before the first command can be committed.
+        let (routed, driven, probed) = (engine.store.feed(), engine.store.feed(), engine.store.feed());
         let broken = || engine.broken.clone();
         tasks.spawn(watched("router", broken(), router::run(engine.clone(), routed, stop.clone())));
         tasks.spawn(watched("driver", broken(), driver::run(engine.clone(), driven, stop.clone())));
+        tasks.spawn(watched("probe", broken(), probe::run(engine.clone(), probed, asked, stop.clone())));
         tasks.spawn(watched("wake", broken(), wake::run(engine.clone(), stop.clone())));
         tasks.spawn(watched("delivery", broken(), delivery::run(engine.clone(), settling, stop.clone())));
         tasks.spawn(watched("sleeps", broken(), sleeps::run(engine.clone(), slept, stop)));
@@ -180,11 +229,6 @@ impl Engine {
     /// The calls that this process has begun and has to make and report on. Given to whoever asks first.
     pub fn calls(&self) -> Option<mpsc::UnboundedReceiver<Begun>> {
         self.to_make.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    /// An answer has gone out: the session's timers are armed from now on, however often that has to be tried.
-    pub fn answered(&self, session: SessionId, response: Command) {
-        let _ = self.chores.send(Chore::Answered { session, response });
     }
 
     /// Carries out one command on one session. Messages that travel with the reply are given back unless their
@@ -206,15 +250,23 @@ impl Engine {
             .as_ref()
             .map(|ride| Arc::new(Delivery::new(session.clone(), ride.lease.clone(), channel, self.chores.clone())));
         let carried_out = self.carry_out(session, &call).await;
+        delivery.iter().for_each(|delivery| delivery.is_written());
+        let leased = carried_out.as_ref().is_ok_and(|(decision, _)| !decision.riding.is_empty());
+        let tells = carried_out.as_ref().is_ok_and(|(decision, _)| self.may_tell(&decision.riding));
         let delivery = delivery.filter(|delivery| {
-            let riding = carried_out.as_ref().is_ok_and(|(decision, _)| !decision.riding.is_empty());
-            if !riding {
+            if !leased {
                 delivery.is_empty();
             }
-            riding
+            tells
         });
-        let (decision, version) = carried_out?;
-        Ok(Outcome { reply: decision.reply, version, riding: decision.riding, delivery })
+        let (mut decision, committed) = carried_out?;
+        if !tells {
+            decision.riding.clear();
+        }
+        let written = committed.as_ref().map(|committed| &committed.batch.session);
+        let version = written.map(|session| session.version);
+        let pending = written.is_none_or(|session| session.pending_messages > 0);
+        Ok(Outcome { reply: decision.reply, version, pending, riding: decision.riding, delivery })
     }
 
     /// Messages for somebody who will commit or release the lease by name.
@@ -226,10 +278,21 @@ impl Engine {
     ) -> Result<Vec<Message>, EngineError> {
         let cwd = self.presence.cwd_seen(session);
         let call = Call { ride: Some(ride), client, cwd, ..Call::new(Command::Collect) };
-        self.carry_out(session, &call).await.map(|(decision, _)| decision.riding)
+        let (decision, _) = self.carry_out(session, &call).await?;
+        Ok(if self.may_tell(&decision.riding) { decision.riding } else { Vec::new() })
     }
 
-    async fn carry_out(&self, session: &SessionId, call: &Call) -> Result<(Decision, Option<u64>), EngineError> {
+    /// A lease that was over before it was written, on a machine that stood still in between, gives no right to tell anything.
+    fn may_tell(&self, riding: &[Message]) -> bool {
+        let now = self.now();
+        riding.first().is_some_and(|message| message.held_until(now).is_some())
+    }
+
+    async fn carry_out(
+        &self,
+        session: &SessionId,
+        call: &Call,
+    ) -> Result<(Decision, Option<Arc<Committed>>), EngineError> {
         let mut turn = self.locks.take(session).await;
         for _ in 0..CONFLICTS_MAX {
             let needs = call.needs();
@@ -246,7 +309,7 @@ impl Engine {
                 }
                 Err(Reject::Overdue(ids)) => {
                     // Boxed, as all that is rare: every call carries the size of what it awaits.
-                    self.fire_boxed(ids).await.map_err(|(error, _)| error)?;
+                    self.fire_boxed(ids).await.done().map_err(|(error, _)| error)?;
                     continue;
                 }
                 Err(Reject::UnknownTimer { id, .. }) => {
@@ -270,7 +333,7 @@ impl Engine {
             match self.commit(batch).await {
                 Ok(committed) => {
                     turn.remember(&committed.batch.session);
-                    return Ok((decision, Some(committed.batch.session.version)));
+                    return Ok((decision, Some(committed)));
                 }
                 Err(CommitError::Conflict) => turn.forget(),
                 Err(CommitError::IdTaken) => return Err(EngineError::IdTaken),
@@ -282,18 +345,14 @@ impl Engine {
 
     async fn commit(&self, batch: Batch) -> Result<Arc<Committed>, CommitError> {
         let result = self.store.commit(batch).await;
-        // Whether a database that is away is back, is found out by reading.
-        let failing = matches!(&result, Err(CommitError::Store(error)) if !error.passes());
-        self.failing.store(failing, Ordering::Relaxed);
+        self.health.wrote(&result);
+        if let Err(CommitError::Store(_)) = &result {
+            self.metrics.store_failures.inc();
+        }
         if let Ok(committed) = &result {
             self.glances.note(&committed.batch);
         }
         result
-    }
-
-    /// Changes can be written, as far as is known.
-    pub fn is_ready(&self) -> bool {
-        !self.failing.load(Ordering::Relaxed)
     }
 
     /// Ended things are kept this long.
@@ -324,8 +383,14 @@ impl Engine {
     }
 
     /// Announces a call that will stand by for this timer. Before the command that begins it, so that nothing is missed.
-    pub fn stand_by(&self, id: &ItemId) -> Standing {
-        self.standbys.register(id)
+    pub fn stand_by(&self, session: &SessionId, id: &ItemId) -> Standing {
+        // An agent that waits in a call is there.
+        self.standbys.register(id, self.presence.hold(session, Hold::StandBy))
+    }
+
+    /// A call may stand by for the timer: one here, or at another node, of which nothing is known.
+    pub fn may_be_stood_by(&self, id: &ItemId) -> bool {
+        self.standbys.is_waited_for(id) || !self.store.is_alone()
     }
 
     /// A call that stood by is over; how long it slept is written down when there is time for it.
@@ -338,8 +403,37 @@ impl Engine {
         self.standbys.count()
     }
 
-    pub fn wake_rules(&self) -> &Arc<Rules> {
-        &self.settings.wake
+    pub fn wake_rules(&self) -> Arc<Rules> {
+        self.wake.borrow().clone()
+    }
+
+    /// From now on these are the wake commands there are; what runs goes on.
+    pub fn renew_wake_rules(&self, rules: Rules) {
+        self.wake.send_if_modified(|now| {
+            let same = now.list == rules.list && now.concurrency == rules.concurrency;
+            if !same {
+                tracing::info!(rules = rules.list.len(), "the wake commands were read anew");
+                *now = Arc::new(rules);
+            }
+            !same
+        });
+    }
+
+    pub(crate) fn wake_rules_changes(&self) -> watch::Receiver<Arc<Rules>> {
+        self.wake.subscribe()
+    }
+
+    /// What was seen of the conditions that timers wait for.
+    pub fn board(&self) -> &Board {
+        &self.board
+    }
+
+    pub(crate) fn eyes(&self) -> &Arc<Eyes> {
+        &self.eyes
+    }
+
+    pub(crate) fn probe_settings(&self) -> &probe::Settings {
+        &self.settings.probe
     }
 
     /// Who holds which session.
@@ -363,34 +457,48 @@ impl Engine {
         &self.limits
     }
 
+    pub fn chance(&self) -> &Arc<dyn Chance> {
+        &self.settings.chance
+    }
+
+    /// What calls and clients have in memory here now.
+    pub fn attended(&self) -> Attended {
+        Attended {
+            waiting: self.standbys.waiting(),
+            held: self.presence.count(),
+            turns: self.locks.taken(),
+            followers: self.events.receiver_count(),
+        }
+    }
+
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
     pub fn fresh_timer(&self) -> ItemId {
-        ItemId::new(id::readable("timer", self.now(), rand::random()))
+        ItemId::new(self.fresh("timer"))
     }
 
     pub fn fresh_task(&self) -> ItemId {
-        ItemId::new(id::readable("task", self.now(), rand::random()))
+        ItemId::new(self.fresh("task"))
     }
 
     /// The secret part of a task's name.
     pub fn fresh_secret(&self) -> TaskId {
-        TaskId::secret(rand::random())
+        TaskId::secret(self.settings.chance.draw_wide())
     }
 
     pub fn fresh_session_timer(&self) -> ItemId {
-        ItemId::new(id::readable("st", self.now(), rand::random()))
+        ItemId::new(self.fresh("st"))
     }
 
     /// A name for anything else that is new: something said, a turn, a webhook's call.
     pub fn fresh(&self, prefix: &str) -> String {
-        id::readable(prefix, self.now(), rand::random())
+        id::readable(prefix, self.now(), self.settings.chance.draw() as u32)
     }
 
     pub fn fresh_lease(&self) -> LeaseId {
-        LeaseId::new(id::readable("lease", self.now(), rand::random()))
+        LeaseId::new(self.fresh("lease"))
     }
 
     /// Stops those of these timers that still live; how many they were.
@@ -402,7 +510,7 @@ impl Engine {
                 stopped.fetch_add(*some, Ordering::Relaxed);
             }
         };
-        self.to_each(ids, stop, count).await.map_err(|(error, _)| error)?;
+        self.to_each(ids, stop, count).await.done().map_err(|(error, _)| error)?;
         Ok(stopped.into_inner())
     }
 

@@ -6,7 +6,7 @@
 use reveille_core::{Millis, SessionId, Timestamp};
 use reveille_store::Store;
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -18,6 +18,8 @@ use tokio::sync::{Notify, watch};
 const SEEN_FOR: Millis = Millis::from_secs(24 * 3600);
 /// Sessions whose hooks are remembered; beyond it the oldest are forgotten, which costs them a hint.
 const SEEN_MAX: usize = 10_000;
+/// The name of the hook that wakes an idle agent, as a holder. It is started anew with every turn and stays for its time.
+pub const REWAKE: &str = "rewake";
 
 /// By what a session is held.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +44,13 @@ pub struct Reach {
     pub rewake_hook: bool,
 }
 
+impl Reach {
+    /// Something of the agent's own tells it, also when it has ended its turn.
+    pub fn wakes_by_itself(&self) -> bool {
+        self.waking_client || self.rewake_hook
+    }
+}
+
 #[derive(Default)]
 pub struct Presence {
     inner: Mutex<Inner>,
@@ -57,7 +66,7 @@ pub struct Presence {
 
 #[derive(Default)]
 struct Inner {
-    held: HashMap<SessionId, Vec<Holder>>,
+    held: BTreeMap<SessionId, Vec<Holder>>,
     seen: HashMap<SessionId, Seen>,
     last: u64,
 }
@@ -73,7 +82,8 @@ struct Holder {
 struct Seen {
     /// When one ran last; `None`: only the kind of client is known, otherwise than by a hook.
     hook: Option<Timestamp>,
-    rewakes: bool,
+    /// One of them wakes an idle agent of what comes within this time.
+    rewakes: Option<Millis>,
     client: Option<String>,
     /// Where the agent works.
     cwd: Option<String>,
@@ -120,26 +130,30 @@ impl Presence {
         self.any(session, |hold| *hold != Hold::Follower)
     }
 
-    pub fn reach(&self, session: &SessionId, now: Timestamp) -> Reach {
+    /// By what a message reaches this session's agent that comes after this time.
+    pub fn reach(&self, session: &SessionId, after: Millis, now: Timestamp) -> Reach {
         let inner = self.inner();
         let fresh = |seen: &&Seen| seen.hook.is_some_and(|at| now.since(at) < SEEN_FOR);
         let seen = inner.seen.get(session).filter(fresh);
-        let any = |wanted: fn(&Hold) -> bool| {
+        let rewakes = seen.and_then(|seen| seen.rewakes).is_some_and(|patience| after <= patience);
+        let any = |wanted: &dyn Fn(&Hold) -> bool| {
             inner.held.get(session).is_some_and(|holders| holders.iter().any(|holder| wanted(&holder.hold)))
         };
+        // The hook will have left by then, if it is not patient enough.
+        let stays = |name: &Option<String>| rewakes || name.as_deref() != Some(REWAKE);
         Reach {
-            waking_client: any(|hold| matches!(hold, Hold::Client { wakes: true, .. })),
-            silent_client: any(|hold| matches!(hold, Hold::Client { wakes: false, .. })),
-            follower: any(|hold| *hold == Hold::Follower),
+            waking_client: any(&|hold| matches!(hold, Hold::Client { wakes: true, name } if stays(name))),
+            silent_client: any(&|hold| matches!(hold, Hold::Client { wakes: false, .. })),
+            follower: any(&|hold| *hold == Hold::Follower),
             hook: seen.is_some(),
-            rewake_hook: seen.is_some_and(|seen| seen.rewakes),
+            rewake_hook: rewakes,
         }
     }
 
-    /// A hook of this session asked for messages.
-    pub fn hook_seen(&self, session: &SessionId, rewakes: bool, client: Option<String>, now: Timestamp) {
+    /// A hook of this session asked for messages. `rewakes`: it waits for them so long, to wake an idle agent.
+    pub fn hook_seen(&self, session: &SessionId, rewakes: Option<Millis>, client: Option<String>, now: Timestamp) {
         self.learn(session, |seen| {
-            (seen.hook, seen.rewakes) = (Some(now), seen.rewakes || rewakes);
+            (seen.hook, seen.rewakes) = (Some(now), rewakes.or(seen.rewakes));
             if client.is_some() {
                 seen.client = client;
             }
@@ -154,6 +168,13 @@ impl Presence {
     /// A hook of this session ran here.
     pub fn cwd_is(&self, session: &SessionId, cwd: String) {
         self.learn(session, |seen| seen.cwd = Some(cwd));
+    }
+
+    /// The agent works here, unless a hook has said better.
+    pub fn cwd_may_be(&self, session: &SessionId, cwd: &str) {
+        self.learn(session, |seen| {
+            seen.cwd.get_or_insert_with(|| cwd.to_owned());
+        });
     }
 
     /// The agent is being told how its session is called; whether this is the first time.
@@ -193,13 +214,18 @@ impl Presence {
         self.inner().held.values().flatten().for_each(|holder| holder.changed.notify_one());
     }
 
-    /// Something of this session was committed.
-    pub fn tell(&self, session: &SessionId) {
+    /// Something of this session was committed; `undelivered`: it has messages. To calls that stand by nothing else matters.
+    pub fn tell(&self, session: &SessionId, undelivered: bool) {
         if self.count.load(Ordering::Relaxed) > 0
             && let Some(holders) = self.inner().held.get(session)
         {
-            holders.iter().for_each(|holder| holder.changed.notify_one());
+            let told = holders.iter().filter(|holder| undelivered || holder.hold != Hold::StandBy);
+            told.for_each(|holder| holder.changed.notify_one());
         }
+    }
+
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
     }
 
     /// Changes whenever a session may have become free.
@@ -300,13 +326,40 @@ mod tests {
     fn what_was_seen_counts_for_a_day() {
         let presence = Presence::default();
         let (session, now) = (SessionId::new("a"), Timestamp::from_millis(0));
-        assert_eq!(presence.reach(&session, now), Reach::default());
+        let (soon, patience) = (Millis::from_secs(60), Millis::from_secs(23 * 3600));
+        assert_eq!(presence.reach(&session, soon, now), Reach::default());
         presence.kind_seen(&session, "cursor".into());
-        assert_eq!(presence.reach(&session, now), Reach::default(), "no hook was seen");
-        presence.hook_seen(&session, true, Some("claude-code".into()), now);
-        presence.hook_seen(&session, false, None, now);
-        assert_eq!(presence.reach(&session, now), Reach { hook: true, rewake_hook: true, ..Reach::default() });
+        assert_eq!(presence.reach(&session, soon, now), Reach::default(), "no hook was seen");
+        presence.hook_seen(&session, Some(patience), Some("claude-code".into()), now);
+        presence.hook_seen(&session, None, None, now);
+        let hooks = Reach { hook: true, rewake_hook: true, ..Reach::default() };
+        assert_eq!(presence.reach(&session, patience, now), hooks);
         assert_eq!(presence.client_seen(&session).as_deref(), Some("claude-code"));
-        assert_eq!(presence.reach(&session, now.plus(SEEN_FOR)), Reach::default());
+        assert_eq!(presence.reach(&session, soon, now.plus(SEEN_FOR)), Reach::default());
+    }
+
+    #[test]
+    fn a_hook_tells_nothing_that_comes_after_it_has_left() {
+        let presence = Arc::new(Presence::default());
+        let (session, now) = (SessionId::new("a"), Timestamp::from_millis(0));
+        let (patience, later) = (Millis::from_secs(60), Millis::from_secs(61));
+        presence.hook_seen(&session, Some(patience), None, now);
+        let _held = presence.hold(&session, client(Some(REWAKE)));
+        let reach = |after| presence.reach(&session, after, now);
+        let all = Reach { waking_client: true, hook: true, rewake_hook: true, ..Reach::default() };
+        assert_eq!(reach(patience), all);
+        assert_eq!(reach(later), Reach { hook: true, ..Reach::default() });
+        let _channel = presence.hold(&session, client(Some("channel")));
+        assert!(reach(later).waking_client, "others stay");
+    }
+
+    #[test]
+    fn where_an_agent_works_is_known_best_by_its_hooks() {
+        let (presence, session) = (Presence::default(), SessionId::new("a"));
+        presence.cwd_may_be(&session, "/started");
+        assert_eq!(presence.cwd_seen(&session).as_deref(), Some("/started"));
+        presence.cwd_is(&session, "/works".into());
+        presence.cwd_may_be(&session, "/started");
+        assert_eq!(presence.cwd_seen(&session).as_deref(), Some("/works"));
     }
 }

@@ -13,12 +13,11 @@ pub async fn run(engine: Arc<Engine>, mut feed: Feed, stop: CancellationToken) {
     while let Some(Some(news)) = stop.run_until_cancelled(feed.recv()).await {
         let followed = engine.events.receiver_count() > 0;
         for committed in news.commits() {
-            if !committed.here {
-                engine.glances.note(&committed.batch);
-            }
-            engine.release_standing(committed);
+            // Before anybody is woken who looks there.
             engine.glances.note(&committed.batch);
-            engine.presence.tell(committed.batch.session_id());
+            engine.release_standing(committed);
+            let session = &committed.batch.session;
+            engine.presence.tell(&session.id, session.pending_messages > 0);
             if followed {
                 for recorded in committed.recorded() {
                     let _ = engine.events.send(Event::Recorded(Arc::new(recorded)));

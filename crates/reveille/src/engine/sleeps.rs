@@ -4,7 +4,7 @@
 use super::Engine;
 use reveille_core::{Command, ItemId, Millis, Sleep};
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::{BTreeMap, btree_map::Entry},
     sync::Arc,
     time::Duration,
 };
@@ -34,7 +34,7 @@ impl Engine {
     async fn write_sleeps(&self, mut sleeps: Vec<Sleep>) {
         while !sleeps.is_empty() {
             // Several calls may have stood by for one timer.
-            let mut first = HashMap::new();
+            let mut first = BTreeMap::new();
             let mut others = Vec::new();
             for sleep in sleeps {
                 match first.entry(sleep.id.clone()) {
@@ -47,11 +47,11 @@ impl Engine {
         }
     }
 
-    async fn write_one_of_each(&self, sleeps: &HashMap<ItemId, Sleep>) {
+    async fn write_one_of_each(&self, sleeps: &BTreeMap<ItemId, Sleep>) {
         let mut left: Vec<ItemId> = sleeps.keys().cloned().collect();
         let slept = |ids: &[ItemId]| Command::Slept(ids.iter().filter_map(|id| sleeps.get(id).cloned()).collect());
         for attempt in 1.. {
-            match self.to_each(left, slept, |_, _| {}).await {
+            match self.to_each(left, slept, |_, _| {}).await.done() {
                 Ok(()) => return,
                 Err((error, undone)) if attempt == TRIES_MAX => {
                     tracing::warn!(%error, count = undone.len(), "sleeps could not be written down");

@@ -1,9 +1,10 @@
-//! The calls that stand by, and what releases them: the timer's end, stop, cancel or pause, from whatever door.
+//! The calls that stand by, and what releases them: the timer's end, stop, cancel or pause, from whatever door. That there
+//! is something to tell their session they hear as those who hold it.
 
-use super::Delivery;
+use super::{Delivery, Held};
 use reveille_core::{ItemId, Status, Timer};
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::{oneshot, watch};
@@ -26,7 +27,8 @@ pub struct Standbys {
 
 #[derive(Default)]
 struct Inner {
-    waiting: HashMap<ItemId, Vec<Waiter>>,
+    /// In order, so that what is done to all is done in the same order everywhere.
+    waiting: BTreeMap<ItemId, Vec<Waiter>>,
     last: u64,
 }
 
@@ -45,14 +47,14 @@ enum Since {
 }
 
 impl Standbys {
-    pub fn register(self: &Arc<Self>, id: &ItemId) -> Standing {
+    pub fn register(self: &Arc<Self>, id: &ItemId, held: Held) -> Standing {
         let (release, released) = oneshot::channel();
         let mut inner = self.inner();
         inner.last += 1;
         let number = inner.last;
         let waiter = Waiter { number, since: Since::Unknown(Vec::new()), release: Some(release) };
         inner.waiting.entry(id.clone()).or_default().push(waiter);
-        Standing { id: id.clone(), number, released, counted: false, standbys: self.clone() }
+        Standing { id: id.clone(), number, released, counted: false, held, standbys: self.clone() }
     }
 
     pub fn is_waited_for(&self, id: &ItemId) -> bool {
@@ -61,6 +63,11 @@ impl Standbys {
 
     pub fn waited_for(&self) -> Vec<ItemId> {
         self.inner().waiting.keys().cloned().collect()
+    }
+
+    /// Calls that are announced, whether or not they have begun to wait.
+    pub fn waiting(&self) -> usize {
+        self.inner().waiting.values().map(Vec::len).sum()
     }
 
     pub fn count(&self) -> watch::Receiver<usize> {
@@ -103,10 +110,20 @@ pub struct Standing {
     number: u64,
     released: oneshot::Receiver<Released>,
     counted: bool,
+    held: Held,
     standbys: Arc<Standbys>,
 }
 
 impl Standing {
+    /// `None`: its session has messages, as far as is known.
+    pub async fn news(&mut self) -> Option<Released> {
+        tokio::select! {
+            biased;
+            Ok(released) = &mut self.released => Some(released),
+            () = self.held.changed() => None,
+        }
+    }
+
     pub fn id(&self) -> &ItemId {
         &self.id
     }

@@ -1,7 +1,12 @@
 //! One attempt to wake one session: looks whether there is anything to tell and nobody else to tell it, leases the
 //! messages, runs the command, and settles the lease by how it ended.
 
-use super::{Rules, Verdict, WakeRule, process, rule::Filling};
+use super::{
+    Rules, Verdict, WakeRule,
+    left::{Left, State},
+    process,
+    rule::Filling,
+};
 use crate::engine::{Engine, EngineError};
 use reveille_core::{
     Call, Command, LeaseId, Message, Millis, Needs, SessionId, Timestamp, command::Ride, history, session::SessionState,
@@ -21,6 +26,10 @@ const HOUR: Millis = Millis::from_secs(3600);
 const HELD_ELSEWHERE: Millis = Millis::from_secs(2);
 /// After a failure of the store: how long until the next try to settle.
 const RETRY: Millis = Millis::from_secs(1);
+
+/// In the place of a command's words, which went to a process that died.
+const FOLLOWED: &str = "(the server was killed meanwhile and started again; how it ended is not known)";
+const LOST: &str = "(the server was killed meanwhile, and the command is gone; it is run again)";
 
 pub const STARTED: &str = "wake.started";
 pub const ENDED: &str = "wake.ended";
@@ -68,13 +77,26 @@ impl Attempt {
             return Ok(held?.unwrap_or(Verdict::Held));
         }
         let ids: Vec<&str> = leased.iter().map(|message| &*message.id).collect();
-        let started = json!({"rule": name, "attempt": self.failures + 1, "messages": ids});
+        let running = self.command(rule, &leased).await;
+        let process = running.as_ref().ok().and_then(|running| Left::found(running.id()?));
+        let started =
+            json!({"rule": name, "attempt": self.failures + 1, "messages": ids, "lease": lease, "process": process});
+        // It is told nothing before that is written down: who wakes an agent must be able to say so after a crash.
         if let Err(error) = self.record(STARTED, started).await {
             self.settle(Command::ReleaseLease { lease }).await;
             return Err(error);
         }
         let began = self.engine.now();
-        let ended = self.command(rule, &leased).await;
+        self.engine.metrics.wake(name, "started");
+        let ended = match running {
+            Ok(running) => {
+                self.engine.metrics.waking.inc();
+                let ended = running.end(self.time_over(rule.timeout.0)).await;
+                self.engine.metrics.waking.dec();
+                ended
+            }
+            Err(ended) => ended,
+        };
         // Whatever an agent that has its message does not finish in time: to be told again would begin it anew.
         let given = ended.read || rule.gives_message();
         let told = ended.code == Some(0) || ended.killed && given && !self.stop.is_cancelled();
@@ -88,12 +110,14 @@ impl Attempt {
             "output": ended.output,
         });
         self.settle(Command::Record { event: ENDED, data }).await;
+        self.engine.metrics.wake(name, if told { "succeeded" } else { "failed" });
         if told {
             return Ok(Verdict::Told);
         }
         if self.failures >= rule.retries && !self.stop.is_cancelled() {
             let data = json!({"rule": name, "attempts": self.failures + 1, "messages": ids});
             self.settle(Command::Record { event: GIVEN_UP, data }).await;
+            self.engine.metrics.wake(name, "given_up");
             tracing::warn!(session = %self.session, rule = name, "an agent could not be woken; its message stays in the inbox");
             return Ok(Verdict::Nothing);
         }
@@ -110,6 +134,11 @@ impl Attempt {
         let now = self.engine.now();
         if state.session.is_none_or(|session| session.state == SessionState::Closed) {
             return Ok(Some(Verdict::Nothing));
+        }
+        if state.inbox.iter().any(|message| message.held_until(now).is_some())
+            && let Some(verdict) = self.left_behind(&state.inbox).await?
+        {
+            return Ok(Some(verdict));
         }
         let free: Vec<&Message> = state.inbox.iter().filter(|message| message.is_free(now)).collect();
         if free.is_empty() || self.given_up(&free).await? {
@@ -163,7 +192,65 @@ impl Attempt {
         self.engine.store().history(filter).await
     }
 
-    async fn command(&self, rule: &WakeRule, leased: &[Message]) -> process::Ended {
+    /// A command that another process has started, which died before the command ended.
+    async fn left_behind(&self, inbox: &[Message]) -> Result<Option<Verdict>, StoreError> {
+        let Some(started) = self.recorded(STARTED, 1).await?.pop() else { return Ok(None) };
+        if self.recorded(ENDED, 1).await?.first().is_some_and(|ended| ended.seq > started.seq) {
+            return Ok(None);
+        }
+        let data = &started.entry.data;
+        let lease = LeaseId::new(data["lease"].as_str().unwrap_or_default());
+        let Ok(left) = serde_json::from_value::<Left>(data["process"].clone()) else { return Ok(None) };
+        if !inbox.iter().any(|message| message.is_leased_by(&lease)) {
+            return Ok(None);
+        }
+        let (_, rule) = self.rule();
+        let told = match left.state() {
+            State::Unknown => return Ok(None),
+            State::Gone => false,
+            State::Alive => {
+                tracing::info!(session = %self.session, pid = left.pid, "an agent woken before goes on");
+                let left_over = started.entry.at.plus(rule.timeout.0).since(self.engine.now());
+                let length = left_over.plus(LEASE_MARGIN);
+                self.settle(Command::ExtendLease { lease: lease.clone(), length }).await;
+                left.ends(self.time_over(left_over)).await;
+                if self.stop.is_cancelled() {
+                    return Ok(Some(Verdict::Held)); // the next process finds it again
+                }
+                left.kill();
+                true
+            }
+        };
+        // It had its message, as far as anybody knows: to be told again would begin it anew.
+        self.settle(match told {
+            true => {
+                Command::CommitLease { lease, channel: format!("wake:{}", data["rule"].as_str().unwrap_or_default()) }
+            }
+            false => Command::ReleaseLease { lease },
+        })
+        .await;
+        let data = json!({
+            "rule": data["rule"],
+            "exit": null,
+            "killed": false,
+            "told": told,
+            "duration": history::seconds(self.engine.now().since(started.entry.at)),
+            "output": if told { FOLLOWED } else { LOST },
+        });
+        self.settle(Command::Record { event: ENDED, data }).await;
+        Ok(Some(if told { Verdict::Told } else { Verdict::Later(self.engine.now()) }))
+    }
+
+    /// The command's time is over, or the server stops.
+    async fn time_over(&self, length: Millis) {
+        tokio::select! {
+            biased;
+            () = self.engine.clock().sleep(length) => {}
+            () = self.stop.cancelled() => {}
+        }
+    }
+
+    async fn command(&self, rule: &WakeRule, leased: &[Message]) -> Result<process::Running, process::Ended> {
         let message = leased.iter().map(|message| message.text.as_str()).collect::<Vec<_>>().join("\n\n");
         let cwd = match &rule.cwd {
             Some(cwd) => Some(cwd.clone()),
@@ -174,20 +261,14 @@ impl Attempt {
             Filling { session: self.session.as_str(), message: &message, server: &self.rules.server, cwd: &shown };
         let arguments = match rule.arguments(filling) {
             Ok(arguments) => arguments,
-            Err(output) => return process::Ended { code: None, killed: false, read: false, output },
+            Err(output) => return Err(process::Ended::failed(output)),
         };
         let own = [("REVEILLE_SESSION", self.session.as_str()), ("REVEILLE_URL", &self.rules.server)];
         let token = self.rules.token.as_ref().map(|token| ("REVEILLE_TOKEN", token.expose()));
         let own = own.into_iter().chain(token).map(|(name, value)| (name.to_owned(), value.to_owned()));
         let env = rule.env.clone().into_iter().chain(own).collect();
         let order = process::Order { program: &rule.command[0], arguments, cwd: cwd.as_deref(), env, stdin: message };
-        process::run(order, async {
-            tokio::select! {
-                () = self.engine.clock().sleep(rule.timeout.0) => {}
-                () = self.stop.cancelled() => {}
-            }
-        })
-        .await
+        process::Running::start(order)
     }
 
     /// Where the agent worked last, if that is still there.

@@ -1,12 +1,13 @@
 //! Wake commands: when a message has no live channel, a command from the configuration brings its agent back.
 //!
 //! One task hears of commits and of clients that leave, sleeps to the next thing to look at, and starts attempts. With no
-//! rules there is no task. What is pending is found again at every start; a command that was running when the process
-//! died is tried again when its lease runs out, since nobody knows how it ended.
+//! rules it hears of nothing, until there are some. What is pending is found again at every start; a command that was running when the process
+//! died is waited for if it still runs, and run again if not (`left`).
 
 pub mod attempt;
+mod left;
 mod plan;
-mod process;
+pub(crate) mod process;
 mod rule;
 
 pub use plan::Verdict;
@@ -51,11 +52,8 @@ impl Rules {
 
 /// Runs until `stop` is cancelled; commands that are running then are ended.
 pub async fn run(engine: Arc<Engine>, stop: CancellationToken) {
-    let rules = engine.wake_rules().clone();
-    if rules.list.is_empty() {
-        return;
-    }
-    let (feed, freed) = (engine.store().feed(), engine.presence().freed());
+    let (freed, mut changes) = (engine.presence().freed(), engine.wake_rules_changes());
+    let rules = changes.borrow_and_update().clone();
     let mut watcher = Watcher {
         looked_at: engine.now(),
         plan: Plan::default(),
@@ -65,7 +63,7 @@ pub async fn run(engine: Arc<Engine>, stop: CancellationToken) {
         engine,
         rules,
     };
-    stop.run_until_cancelled(watcher.run(feed, freed)).await;
+    stop.run_until_cancelled(watcher.run(freed, changes)).await;
     while watcher.running.join_next().await.is_some() {}
 }
 
@@ -80,21 +78,48 @@ struct Watcher {
 }
 
 impl Watcher {
-    async fn run(&mut self, mut feed: Feed, mut freed: watch::Receiver<u64>) {
-        self.find_pending_again().await;
+    async fn run(&mut self, mut freed: watch::Receiver<u64>, mut changes: watch::Receiver<Arc<Rules>>) {
+        loop {
+            let mut feed = (!self.rules.list.is_empty()).then(|| self.engine.store().feed());
+            if feed.is_some() {
+                self.find_pending_again().await;
+            }
+            if !self.follow(feed.as_mut(), &mut freed, &mut changes).await {
+                return;
+            }
+            self.rules = changes.borrow_and_update().clone();
+            self.plan.forget_rules();
+        }
+    }
+
+    /// Until the rules change; `false`: everything is over.
+    async fn follow(
+        &mut self,
+        mut feed: Option<&mut Feed>,
+        freed: &mut watch::Receiver<u64>,
+        changes: &mut watch::Receiver<Arc<Rules>>,
+    ) -> bool {
         loop {
             self.begin_attempts();
             let alarm = self.engine.clock().sleep_until(self.wake_at());
+            let news = async {
+                match &mut feed {
+                    Some(feed) => feed.recv().await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
+                biased;
                 Some(ended) = self.running.join_next_with_id() => self.ended(ended),
-                news = feed.recv() => match news {
+                changed = changes.changed() => return changed.is_ok(),
+                news = news => match news {
                     Some(News::Missed) => self.find_pending_again().await,
                     Some(news) => news.commits().iter().for_each(|committed| self.learn(committed)),
-                    None => return, // the store is closed
+                    None => return false, // the store is closed
                 },
                 changed = freed.changed() => match changed {
                     Ok(()) => self.free(),
-                    Err(_) => return,
+                    Err(_) => return false,
                 },
                 () = alarm => {}
             }

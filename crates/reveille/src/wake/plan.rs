@@ -17,8 +17,8 @@ pub struct Plan {
 }
 
 struct Entry {
-    /// Which rule serves it.
-    rule: usize,
+    /// Which rule serves it; `None`: the rules have changed, and none is known to.
+    rule: Option<usize>,
     grace: Millis,
     due: Option<Timestamp>,
     not_before: Timestamp,
@@ -46,7 +46,7 @@ impl Plan {
     /// A session has (`told`: a new) message, served by this rule.
     pub fn waits(&mut self, id: &SessionId, rule: usize, grace: Millis, new: bool, now: Timestamp) {
         let entry = self.entries.entry(id.clone()).or_insert_with(|| Entry {
-            rule,
+            rule: Some(rule),
             grace,
             due: None,
             not_before: now,
@@ -54,7 +54,7 @@ impl Plan {
             running: false,
             touched: false,
         });
-        (entry.rule, entry.grace) = (rule, grace);
+        (entry.rule, entry.grace) = (Some(rule), grace);
         if new {
             entry.failures = 0;
         }
@@ -66,6 +66,17 @@ impl Plan {
             let soonest = now.plus(grace).max(entry.not_before);
             let due = entry.due.map_or(soonest, |due| due.min(soonest));
             self.set_due(id, Some(due));
+        }
+    }
+
+    /// There are other rules now: whom they serve has to be found out. What runs goes on.
+    pub fn forget_rules(&mut self) {
+        let all: Vec<SessionId> = self.entries.keys().cloned().collect();
+        for id in all {
+            match self.entries.get_mut(&id).filter(|entry| entry.running) {
+                Some(entry) => entry.rule = None,
+                None => self.forget(&id),
+            }
         }
     }
 
@@ -88,12 +99,15 @@ impl Plan {
         self.set_due(&id, None);
         let entry = self.entries.get_mut(&id)?;
         (entry.running, entry.touched) = (true, false);
-        Some((id, entry.rule, entry.failures))
+        Some((id, entry.rule?, entry.failures))
     }
 
     pub fn ended(&mut self, id: &SessionId, verdict: Verdict, now: Timestamp) {
         let Some(entry) = self.entries.get_mut(id) else { return };
         entry.running = false;
+        if entry.rule.is_none() {
+            return self.forget(id);
+        }
         let due = match verdict {
             Verdict::Nothing if !entry.touched => return self.forget(id),
             Verdict::Nothing | Verdict::Told => {
@@ -217,6 +231,24 @@ mod tests {
         assert_eq!(plan.next(), None);
         plan.free(|_| false, at(9));
         assert_eq!(plan.next(), Some(at(14)));
+    }
+
+    #[test]
+    fn other_rules_serve_others() {
+        let mut plan = Plan::default();
+        let (running, left, kept) =
+            (waiting(&mut plan, "a", 0), waiting(&mut plan, "b", 0), waiting(&mut plan, "c", 0));
+        plan.begin(at(5));
+        plan.begin(at(5));
+        plan.forget_rules();
+        assert_eq!((plan.next(), plan.entries.len()), (None, 2), "only what runs is known");
+        plan.waits(&running, 7, GRACE, false, at(6));
+        plan.ended(&running, Verdict::Told, at(8));
+        plan.ended(&left, Verdict::Failed, at(8));
+        assert_eq!(plan.begin(at(13)), Some((running, 7, 0)));
+        assert_eq!(plan.begin(at(99_999)), None, "nobody serves it any more");
+        plan.waits(&kept, 1, GRACE, false, at(13));
+        assert_eq!(plan.begin(at(18)), Some((kept, 1, 0)));
     }
 
     #[test]

@@ -47,36 +47,70 @@ pub struct Ended {
     pub output: String,
 }
 
-/// Runs the command to its end, or until `time_over` resolves.
-pub async fn run(order: Order<'_>, time_over: impl Future<Output = ()>) -> Ended {
-    let (mut child, input) = match start(&order) {
-        Ok(started) => started,
-        Err(error) => {
-            let output = format!("{} could not be started: {error}", order.program);
-            return Ended { code: None, killed: false, read: false, output };
-        }
-    };
-    let group = Group::of(&child);
-    let said = [tail(child.stdout.take()), tail(child.stderr.take())];
-    let status = tokio::select! {
-        status = child.wait() => Some(status),
-        () = time_over => None,
-    };
-    let read = input.is_read();
-    input.feeding.abort();
-    let killed = status.is_none();
-    let status = match status {
-        Some(status) => status,
-        None => group.end(&mut child).await,
-    };
-    let mut output = String::new();
-    for said in said {
-        output.push_str(&words(said).await);
+impl Ended {
+    /// It was never begun.
+    pub fn failed(output: String) -> Self {
+        Self { code: None, killed: false, read: false, output }
     }
-    Ended { code: status.ok().and_then(|status| status.code()).filter(|_| !killed), killed, read, output }
 }
 
-fn start(order: &Order<'_>) -> io::Result<(Child, Input)> {
+/// Runs the command to its end, or until `time_over` resolves.
+pub async fn run(order: Order<'_>, time_over: impl Future<Output = ()>) -> Ended {
+    match Running::start(order) {
+        Ok(running) => running.end(time_over).await,
+        Err(ended) => ended,
+    }
+}
+
+/// A command that has been started and told nothing yet. Dropped, it is killed.
+pub struct Running {
+    child: Child,
+    group: Group,
+    reader: PipeReader,
+    writer: PipeWriter,
+    text: String,
+}
+
+impl Running {
+    pub fn start(order: Order<'_>) -> Result<Self, Ended> {
+        let failed = |error| Ended::failed(format!("{} could not be started: {error}", order.program));
+        let (child, reader, writer) = spawn(&order).map_err(failed)?;
+        Ok(Self { group: Group::of(&child), child, reader, writer, text: order.stdin })
+    }
+
+    pub fn id(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// Tells it its message, and waits for its end, or until `time_over` resolves.
+    pub async fn end(self, time_over: impl Future<Output = ()>) -> Ended {
+        let Self { mut child, mut group, reader, writer, text } = self;
+        let input = match Input::feed(reader, writer, text) {
+            Ok(input) => input,
+            Err(error) => return Ended::failed(format!("it could not be told anything: {error}")),
+        };
+        let said = [tail(child.stdout.take()), tail(child.stderr.take())];
+        let status = tokio::select! {
+            status = child.wait() => Some(status),
+            () = time_over => None,
+        };
+        let read = input.is_read();
+        input.feeding.abort();
+        let killed = status.is_none();
+        let status = match status {
+            Some(status) => status,
+            None => group.end(&mut child).await,
+        };
+        group.0 = None; // what it left running is its own business
+        let mut output = String::new();
+        for said in said {
+            output.push_str(&words(said).await);
+        }
+        Ended { code: status.ok().and_then(|status| status.code()).filter(|_| !killed), killed, read, output }
+    }
+}
+
+fn spawn(order: &Order<'_>) -> io::Result<(Child, PipeReader, PipeWriter)> {
     let (reader, writer) = io::pipe()?;
     let mut command = Command::new(OsStr::new(order.program));
     command
@@ -93,8 +127,7 @@ fn start(order: &Order<'_>) -> io::Result<(Child, Input)> {
     if let Some(cwd) = order.cwd {
         command.current_dir(cwd);
     }
-    let child = command.spawn()?;
-    Ok((child, Input::feed(reader, writer, order.stdin.clone())?))
+    Ok((command.spawn()?, reader, writer))
 }
 
 /// What the command is told, on its way.
@@ -119,8 +152,14 @@ impl Input {
     }
 }
 
-/// The process group of a command.
+/// The process group of a command. Dropped while it runs, it is killed whole.
 struct Group(Option<Pid>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+    }
+}
 
 impl Group {
     fn of(child: &Child) -> Self {

@@ -114,10 +114,16 @@ impl WakeRule {
         self.command.iter().any(|part| part.contains("{message}"))
     }
 
+    /// Whether its command could be run for a session of this name.
+    fn takes(&self, session: &SessionId) -> bool {
+        self.arguments(Filling { session: session.as_str(), message: "", server: "", cwd: "." }).is_ok()
+    }
+
     pub fn serves(&self, session: &SessionId, client: Option<&str>) -> bool {
         // A name that was made for a connection means nothing to the client: it cannot resume what it does not know.
         let client = client.filter(|_| !session.as_str().starts_with(FRESH_PREFIX));
-        glob(&self.matches, session.as_str()) || client.is_some_and(|client| glob(&self.matches, client))
+        let named = glob(&self.matches, session.as_str()) || client.is_some_and(|client| glob(&self.matches, client));
+        named && self.takes(session)
     }
 
     /// The arguments with everything filled in. A value must not turn into an option of the program: sessions are
@@ -239,6 +245,8 @@ mod tests {
         let filling = |session| Filling { session, message: "m", server: "u", cwd: "." };
         assert_eq!(rule.arguments(filling("abc")).expect("fine"), ["--resume", "abc"]);
         assert!(rule.arguments(filling("--dangerous")).is_err());
+        let serves = |session| rule.serves(&SessionId::new(session), None);
+        assert!(serves("abc") && !serves("--dangerous"), "nothing is promised that would be given up");
     }
 
     #[test]

@@ -27,66 +27,25 @@ fn listed(tool: Tool) -> Listed {
         .with_annotations(hints)
 }
 
-/// Nothing is required in it: clients hold refusals (`code`, `detail`) against the same schema.
+/// The fields that are acted on, no more: clients put schemas into prompts, and results may hold what is not named here.
+/// Nothing is required: clients hold refusals (`code`, `detail`) against the same schema.
 fn output_schema(tool: Tool) -> Value {
-    let text = json!({"type": "string"});
-    let mut properties = json!({
-        "hint": {"type": "string", "description": "what to do next"},
-        "messages": {"type": "array", "items": {"type": "object", "properties": {"text": text, "timer_id": text}}},
-        "session": text,
-        "code": {"type": "string", "description": "why the call was refused"},
-        "detail": text,
+    let mut fields = vec![("string", &["hint", "code"][..]), ("array", &["messages"])];
+    fields.extend(match tool {
+        Tool::Clock => [("string", &["now"][..]), ("array", &["scheduled", "items"])],
+        _ => [("string", &["timer_id", "status", "outcome"][..]), ("number", &["remaining_time"])],
     });
-    if tool.name().ends_with("timer") {
-        let (seconds, instant) = (json!({"type": "number"}), json!({"type": "integer"}));
-        let of_timers = object(json!({
-            "timer_id": text,
-            "timer_type": {"type": "string", "enum": ["waiting", "mission"]},
-            "status": {
-                "type": "string", "enum": ["running", "paused", "running_background", "completed", "stopped"],
-            },
-            "total_duration": seconds,
-            "elapsed_time": seconds,
-            "remaining_time": seconds,
-            "reason": text,
-            "mission": text,
-            "stop_reason": text,
-            "created_at": instant,
-            "last_check_at": instant,
-            "pause_until": instant,
-            "ends_at": instant,
-            "outcome": text,
-            "timeout": {"type": "boolean"},
-        }));
-        object_mut(&mut properties).extend(of_timers);
+    match tool {
+        Tool::Timer => fields.extend([("boolean", &["met"][..]), ("string", &["seen"])]),
+        Tool::ReadTimer => fields.push(("array", &["timers"])),
+        _ => {}
     }
-    if tool == Tool::Clock {
-        let task = json!({"type": "object", "properties": {
-            "taskId": text, "dueAt": text, "task": text, "status": text, "deliveredAt": text,
-        }});
-        let of_clocks = object(json!({
-            "ok": {"type": "boolean"},
-            "now": {"type": "string", "description": "ISO 8601 with offset"},
-            "scheduled": {"type": "array", "items": task},
-            "items": {"type": "array", "items": task},
-            "removed": text,
-            "removedCount": {"type": "integer"},
-        }));
-        object_mut(&mut properties).extend(of_clocks);
-    }
-    if matches!(tool, Tool::Timer | Tool::Clock) {
-        let channels = json!({"type": "array", "items": text});
-        let delivery = json!({"type": "object", "properties": {"channels": channels, "wakes": {"type": "boolean"}}});
-        object_mut(&mut properties).insert("delivery".into(), delivery);
-    }
-    if tool.name() == "read_timer" {
-        object_mut(&mut properties).insert("timers".into(), json!({"type": "array", "items": {"type": "object"}}));
-    }
+    let typed = |(kind, names): (&str, &'static [&'static str])| {
+        let kind = json!({"type": kind});
+        names.iter().map(move |name| ((*name).to_owned(), kind.clone()))
+    };
+    let properties: JsonObject = fields.into_iter().flat_map(typed).collect();
     json!({"type": "object", "properties": properties})
-}
-
-fn object_mut(value: &mut Value) -> &mut JsonObject {
-    value.as_object_mut().expect("schemas are objects")
 }
 
 fn object(value: Value) -> JsonObject {
@@ -100,7 +59,8 @@ fn object(value: Value) -> JsonObject {
 mod tests {
     use super::*;
 
-    /// What models pay for: names, descriptions and arguments of all tools.
+    /// What models pay for in every prompt: names, descriptions and arguments of all tools. The whole list is measured as
+    /// clients get it (`tests/mcp_scenarios.rs`).
     const BYTES_MAX: usize = 6000;
 
     #[test]

@@ -55,12 +55,14 @@ impl<B: Backend> ServerHandler for Handler<B> {
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
         context.peer.set_peer_info(asked.clone());
+        self.met(&context);
         let mut result = self.negotiate_initialize(&asked)?;
         result.capabilities.extensions = None;
         Ok(result)
     }
 
-    async fn discover(&self, _: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
+    async fn discover(&self, context: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
+        self.met(&context);
         let versions = ServerHandler::supported_protocol_versions(self).into_owned();
         let discovered = DiscoverResult::from_server_info(versions, self.get_info());
         Ok(discovered.with_ttl_ms(FRESH_MS).with_cache_scope(CacheScope::Public))
@@ -71,6 +73,7 @@ impl<B: Backend> ServerHandler for Handler<B> {
         page: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
+        self.met(&context);
         if page.is_some_and(|page| page.cursor.is_some()) {
             return Err(ErrorData::invalid_params("unknown cursor: all tools are on the first page", None));
         }
@@ -101,6 +104,9 @@ impl<B: Backend> ServerHandler for Handler<B> {
             Ok(told) => told,
             Err(refusal) => return Ok(reply::refused(refusal, meta).into()),
         };
+        if let Err(refusal) = self.backend.admit(&context, Some(&told.session)).await {
+            return Ok(reply::refused(refusal, meta).into());
+        }
         let client = super::http::client_name(&context);
         let progress = context.meta.get_progress_token().is_some();
         let standby_max = self.limits.of(client.as_deref(), progress);
@@ -131,7 +137,7 @@ impl<B: Backend> ServerHandler for Handler<B> {
 
     /// No task of ours ever asks for input.
     async fn update_task(&self, asked: UpdateTaskParams, context: RequestContext<RoleServer>) -> Result<(), ErrorData> {
-        self.read_task(asked.task_id, &context).await.map(drop)
+        self.look_at_task(asked.task_id, &context).await
     }
 
     async fn cancel_task(&self, asked: CancelTaskParams, context: RequestContext<RoleServer>) -> Result<(), ErrorData> {
@@ -192,6 +198,13 @@ impl<B: Backend> ServerHandler for Handler<B> {
 }
 
 impl<B: Backend> Handler<B> {
+    /// A client is there, whether or not it ever calls a tool.
+    fn met(&self, context: &RequestContext<RoleServer>) {
+        if let Some(session) = self.identity.at_first(context) {
+            self.backend.met(&session);
+        }
+    }
+
     /// The call, with signs of life for as long as it stands by. Whoever leaves it leaves the timer alone.
     async fn carry_out(
         &self,

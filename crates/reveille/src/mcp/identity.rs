@@ -18,8 +18,9 @@ const THREAD_META: &str = "threadId";
 pub struct Identity {
     /// `--session` or `REVEILLE_SESSION`: goes over all.
     pub given: Option<SessionId>,
-    /// `CLAUDE_CODE_SESSION_ID`: after what the call itself says. Whatever Claude Code's shell starts has it too, so it
-    /// counts only for a client that is Claude Code or does not say what it is.
+    /// `CLAUDE_CODE_SESSION_ID`: after what the call itself says, the argument too, since it is the name of whatever
+    /// conversation Claude Code began with and is never told anew. Whatever Claude Code's shell starts has it as well, so
+    /// it counts only for a client that is Claude Code or does not say what it is.
     pub inherited: Option<SessionId>,
     /// Made for this connection; for calls that name no other.
     pub connection: Option<SessionId>,
@@ -67,8 +68,8 @@ impl Identity {
                 _ => Ok(Told { session: own, known: KnownTo::Client }),
             };
         }
-        if let Some(named) = named {
-            return Ok(Told { session: named, known: KnownTo::Client });
+        if let Some(session) = named.or_else(|| self.inherited(context)) {
+            return Ok(Told { session, known: KnownTo::Client });
         }
         if let Some(session) = self.made(parts) {
             return Ok(Told { session, known: KnownTo::Connection });
@@ -81,7 +82,12 @@ impl Identity {
         Err(Refusal::new("session_required", detail))
     }
 
-    /// The session that the client itself says it belongs to.
+    /// The session that this client's window shows, as far as that is known before it calls a tool.
+    pub fn at_first(&self, context: &RequestContext<RoleServer>) -> Option<SessionId> {
+        self.given.clone().or_else(|| self.inherited(context))
+    }
+
+    /// The session that the client itself says this request belongs to.
     pub fn of(&self, context: &RequestContext<RoleServer>) -> Result<Option<SessionId>, Refusal> {
         self.own(context, context.extensions.get::<Parts>())
     }
@@ -89,10 +95,9 @@ impl Identity {
     /// What the client has to hear of a session that was found otherwise than by its calls.
     pub fn told(&self, context: &RequestContext<RoleServer>, session: SessionId) -> Result<Told, ErrorData> {
         let own = self.of(context).map_err(|refusal| ErrorData::invalid_params(refusal.detail().to_owned(), None))?;
-        let known = match own.or_else(|| self.made(context.extensions.get::<Parts>())) {
-            Some(known) if known == session => KnownTo::Client,
-            _ => KnownTo::Nobody,
-        };
+        let made = || self.made(context.extensions.get::<Parts>());
+        let known = [own, self.inherited(context), made()].into_iter().flatten().any(|known| known == session);
+        let known = if known { KnownTo::Client } else { KnownTo::Nobody };
         Ok(Told { session, known })
     }
 
@@ -109,10 +114,13 @@ impl Identity {
         let header = parts.and_then(|parts| header(&parts.headers));
         match header.as_deref().or_else(|| meta(SESSION_META)).or_else(|| meta(THREAD_META)) {
             Some(name) => parse(name).map(Some),
-            None => Ok(self.inherited.clone().filter(|_| {
-                super::http::client_name(context).is_none_or(|name| slug(&name).starts_with("claude-code"))
-            })),
+            None => Ok(None),
         }
+    }
+
+    fn inherited(&self, context: &RequestContext<RoleServer>) -> Option<SessionId> {
+        let claude = |name: String| slug(&name).starts_with("claude-code");
+        self.inherited.clone().filter(|_| super::http::client_name(context).is_none_or(claude))
     }
 }
 
@@ -128,7 +136,9 @@ pub fn fresh() -> SessionId {
 pub const FRESH_PREFIX: &str = "mcp_";
 
 fn header(headers: &HeaderMap) -> Option<String> {
-    headers.get(SESSION_HEADER).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+    let named = headers.get(SESSION_HEADER).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    // Configurations fill it in from a variable, which may be empty.
+    named.filter(|name| !name.trim().is_empty())
 }
 
 fn argument(arguments: &mut Map<String, Value>) -> Result<Option<SessionId>, Refusal> {

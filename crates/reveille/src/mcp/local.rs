@@ -3,7 +3,7 @@
 use super::{Answer, Backend, Call, Refusal, TaskAnswer, TaskAsk, exchange::Slot};
 use crate::{
     engine::{Delivery, Engine, EngineError},
-    http::problem::ApiError,
+    http::{problem::ApiError, sight::Sight},
     tools::ToolCall,
 };
 use axum::http::request::Parts;
@@ -33,6 +33,7 @@ impl Backend for Local {
             standby_max: Some(call.standby_max),
             task: call.task,
             holds: false,
+            in_turn: None,
             stop: &self.stop,
         };
         let reply = call.run().await.map_err(|error| self.refusal(error))?;
@@ -59,6 +60,16 @@ impl Backend for Local {
         Ok(TaskAnswer { session: reply.session, task: reply.task, result })
     }
 
+    async fn admit(&self, context: &RequestContext<RoleServer>, session: Option<&SessionId>) -> Result<(), Refusal> {
+        let Some(parts) = context.extensions.get::<Parts>() else { return Ok(()) };
+        let mut sight = Sight::new(self.engine.clone(), &parts.extensions);
+        let admitted = match session {
+            Some(session) => sight.demand(session).await,
+            None => sight.demand_all(),
+        };
+        admitted.map_err(refusal)
+    }
+
     fn hand_over(&self, context: &RequestContext<RoleServer>, receipt: Self::Receipt) {
         if let Some(slot) = slot(context) {
             slot.fill(receipt);
@@ -74,11 +85,14 @@ impl Backend for Local {
 
 impl Local {
     fn refusal(&self, error: EngineError) -> Refusal {
-        let problem = ApiError::of(error, self.engine.now()).into_problem();
-        match serde_json::to_value(problem).expect("representable as JSON") {
-            Value::Object(problem) => Refusal::of(problem),
-            _ => unreachable!("problems are objects"),
-        }
+        refusal(ApiError::of(error, self.engine.now()))
+    }
+}
+
+fn refusal(error: ApiError) -> Refusal {
+    match serde_json::to_value(error.into_problem()).expect("representable as JSON") {
+        Value::Object(problem) => Refusal::of(problem),
+        _ => unreachable!("problems are objects"),
     }
 }
 

@@ -74,6 +74,21 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// A call that may stand by has begun and no progress can be sent: whatever shows the client a sign of life.
     fn begun(&self, context: &RequestContext<RoleServer>);
 
+    /// Whether this client may use this session. `None`: whether it may ask for what has no session of its own.
+    fn admit(
+        &self,
+        context: &RequestContext<RoleServer>,
+        session: Option<&SessionId>,
+    ) -> impl Future<Output = Result<(), Refusal>> + Send {
+        let _ = (context, session);
+        async { Ok(()) }
+    }
+
+    /// A client of this session is there.
+    fn met(&self, session: &SessionId) {
+        let _ = session;
+    }
+
     /// The client no longer wants the answer to this request.
     fn cancelled(&self, request: &RequestId) {
         let _ = request;

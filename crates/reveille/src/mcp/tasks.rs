@@ -68,6 +68,11 @@ impl<B: Backend> Handler<B> {
         Ok(GetTaskResult::new(DetailedTask::new(described(&task), payload)))
     }
 
+    /// Whether it is there. An answer that shows nothing of it tells nothing.
+    pub(super) async fn look_at_task(&self, id: String, context: &RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        self.ask_task(id, TaskAsk::Read, context).await.map(drop)
+    }
+
     pub(super) async fn end_task(&self, id: String, context: &RequestContext<RoleServer>) -> Result<(), ErrorData> {
         self.ask_task(id, TaskAsk::Cancel, context).await.map(drop)
     }
@@ -80,6 +85,7 @@ impl<B: Backend> Handler<B> {
         context: &RequestContext<RoleServer>,
     ) -> Result<TaskAnswer<B::Receipt>, ErrorData> {
         let asker = self.identity.of(context).map_err(|refusal| invalid(&refusal))?;
+        self.backend.admit(context, asker.as_ref()).await.map_err(|refusal| invalid(&refusal))?;
         self.backend.task(asker, id, ask).await.map_err(|refusal| match refusal.code() {
             "unknown_task" | "unknown_timer" => ErrorData::invalid_params("Unknown task", None),
             _ => ErrorData::internal_error(refusal.detail().to_owned(), None),

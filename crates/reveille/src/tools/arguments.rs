@@ -1,6 +1,9 @@
 //! Arguments as models really send them: numbers as text, empty text for "none", fields nobody asked for.
 
-use reveille_core::{ItemId, Limits, Millis, Purpose, Reject, duration, text, timer::Continuation};
+use super::plan;
+use reveille_core::{
+    Condition, ItemId, Limits, Millis, Purpose, Reject, When, condition, duration, text, timer::Continuation,
+};
 use serde_json::{Map, Value};
 
 /// The arguments of one call, with the rules they are read by.
@@ -12,8 +15,24 @@ pub struct Arguments<'a> {
 /// What a `timer` call asks for.
 #[derive(Debug, PartialEq)]
 pub enum TimerWish {
-    Create { purpose: Purpose, total: Millis, timeout: Option<Millis> },
-    Continue { id: ItemId, ask: Continuation },
+    Create {
+        purpose: Purpose,
+        total: Millis,
+        timeout: Option<Millis>,
+        until: Option<Condition>,
+    },
+    /// At a time of the calendar, or again and again.
+    Plan {
+        purpose: Purpose,
+        when: Box<When>,
+        timeout: Option<Millis>,
+    },
+    /// With `until` beside it: whether that may be waited for is still to be asked.
+    Continue {
+        id: ItemId,
+        ask: Continuation,
+        until: Option<Condition>,
+    },
 }
 
 impl<'a> Arguments<'a> {
@@ -31,17 +50,28 @@ impl<'a> Arguments<'a> {
             return Err(Reject::ReasonAndMission);
         }
         let (total, timeout) = (self.duration("total_duration")?, self.duration("timeout_duration")?);
+        let until = self.fields.get("until").map(condition::parse).transpose()?.flatten();
         if let Some(id) = self.id()? {
-            return Ok(TimerWish::Continue { id, ask: Continuation { total, timeout, reason, mission } });
+            plan::none(&self.fields)?;
+            let ask = Continuation { total, timeout, reason, mission, until: None };
+            return Ok(TimerWish::Continue { id, ask, until });
         }
         let purpose = match (reason, mission) {
             (Some(reason), None) => Purpose::Waiting(reason),
             (None, Some(mission)) => Purpose::Mission(mission),
             _ => return Err(Reject::ReasonOrMissionRequired),
         };
+        if let Some(when) = plan::when(&self.fields, self.limits)? {
+            if total.is_some() {
+                let why = "excludes `at` and `every`; send one of them";
+                return Err(Reject::InvalidArgument { field: "total_duration".into(), why: why.into() });
+            }
+            plan::without(Some(&when), until.as_ref())?;
+            return Ok(TimerWish::Plan { purpose, when: Box::new(when), timeout });
+        }
         let hint = "how long the timer runs, in seconds (300) or as text (\"5m\")";
         let total = total.ok_or(Reject::MissingArgument { field: "total_duration", hint })?;
-        Ok(TimerWish::Create { purpose, total, timeout })
+        Ok(TimerWish::Create { purpose, total, timeout, until })
     }
 
     pub fn id(&self) -> Result<Option<ItemId>, Reject> {
@@ -93,7 +123,7 @@ mod tests {
     fn models_arguments_are_understood() {
         let waiting = |total, timeout| {
             let purpose = Purpose::Waiting("等服务器 🚀".into());
-            Ok(TimerWish::Create { purpose, total: Millis::from_secs(total), timeout })
+            Ok(TimerWish::Create { purpose, total: Millis::from_secs(total), timeout, until: None })
         };
         let minute = Some(Millis::from_secs(60));
         for (sent, expected) in [
@@ -122,6 +152,8 @@ mod tests {
             (json!({"total_duration": 300, "reason": 7}), "invalid_argument"),
             (json!({"total_duration": 300, "reason": "a", "timer_id": 7}), "invalid_argument"),
             (json!({"total_duration": {"m": 5}, "reason": "a"}), "invalid_duration"),
+            (json!({"total_duration": 300, "reason": "a", "until": {"tcp": "db"}}), "invalid_argument"),
+            (json!({"total_duration": 300, "reason": "a", "until": "soon"}), "invalid_argument"),
             (json!([]), "invalid_argument"),
             (json!("timer"), "invalid_argument"),
             (json!({"total_duration": 300, "reason": "a\u{7}"}), "control_characters"),

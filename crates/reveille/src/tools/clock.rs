@@ -156,6 +156,21 @@ fn item_at(place: usize, item: Value, limits: &Limits) -> Result<Wanted, Reject>
     }
 }
 
+/// A reminder that somebody else than the agent sets, by the same rules: always a new one.
+pub fn new_reminder(body: Value, limits: &Limits) -> Result<(Due, Content), Reject> {
+    match Arguments::new(body, limits)?.item()? {
+        Wanted::New { due, content } => Ok((due, content)),
+        Wanted::Replace { .. } => {
+            let why = "is for the agent itself; leave it out to set a new reminder".to_owned();
+            Err(Reject::InvalidArgument { field: "taskId".into(), why })
+        }
+    }
+}
+
+/// What an agent may do whom nothing would wake.
+const STAND_BY: &str = " If it must be told on time, do not end your turn: call timer with a reason and a timeout_duration to \
+                        stand by until then.";
+
 impl ToolCall<'_> {
     /// The reply and what it is counted as.
     pub(super) async fn clock(mut self, wish: ClockWish) -> Result<(ToolReply, &'static str), EngineError> {
@@ -165,11 +180,16 @@ impl ToolCall<'_> {
             ClockWish::Cancel(id) => (self.execute(Command::CancelReminder { id }, true).await?, "cancelled"),
             ClockWish::Clear => (self.execute(Command::ClearReminders, true).await?, "cleared"),
         };
-        let mut result = answer(&done, self.engine.now(), self.engine.limits());
+        let (now, limits) = (self.engine.now(), self.engine.limits());
+        let mut result = answer(&done, now, limits);
         if let Reply::Scheduled(scheduled) = &done.reply {
-            let (delivery, warning) = self.delivery().await;
-            if let Some(warning) = warning.filter(|_| !is_due(scheduled, self.engine.now(), self.engine.limits())) {
-                result.hint = format!("{} {warning}", result.hint);
+            let last = scheduled.iter().map(|scheduled| scheduled.due_at).max().unwrap_or(now);
+            let told_in = first(scheduled, now, limits).map(|(told, _)| told.since(now));
+            let (delivery, warning) = self.delivery(last.since(now), told_in).await;
+            if let Some((warning, when)) = warning.zip(when(scheduled, now, limits)) {
+                // Models behind the gateway may not have that tool.
+                let instead = if self.in_turn.is_some() { "" } else { STAND_BY };
+                result.hint = format!("Kept. The first {when}. {warning}{instead}");
             }
             result.delivery = Some(delivery);
         }
@@ -231,24 +251,34 @@ fn answer(done: &Done, now: Timestamp, limits: &Limits) -> ClockResult {
     result
 }
 
-fn first(scheduled: &[Scheduled], now: Timestamp) -> Timestamp {
-    scheduled.iter().map(|scheduled| scheduled.due_at).min().unwrap_or(now)
+/// The one that is told first, and from when on.
+fn first<'a>(scheduled: &'a [Scheduled], now: Timestamp, limits: &Limits) -> Option<(Timestamp, &'a Scheduled)> {
+    let told = |one: &'a Scheduled| {
+        let early = one.due_at.minus(limits.due_window);
+        (one.opens_at.unwrap_or(if early > now { early } else { one.due_at }), one)
+    };
+    scheduled.iter().map(told).min_by_key(|(told, _)| *told)
 }
 
-fn is_due(scheduled: &[Scheduled], now: Timestamp, limits: &Limits) -> bool {
-    first(scheduled, now).minus(limits.due_window) <= now
+/// When the first is due, in words; nothing if it is told at once.
+fn when(scheduled: &[Scheduled], now: Timestamp, limits: &Limits) -> Option<String> {
+    let (told, first) = first(scheduled, now, limits).filter(|(told, _)| *told > now)?;
+    Some(match first.opens_at {
+        Some(_) => {
+            format!("is due {}, within quiet hours: it waits for their end at {}", iso(first.due_at), iso(told))
+        }
+        None => format!("is due in {} seconds", first.due_at.since(now).get().div_ceil(1000)),
+    })
 }
 
 fn scheduled_hint(scheduled: &[Scheduled], now: Timestamp, limits: &Limits) -> String {
-    let first = first(scheduled, now);
-    if is_due(scheduled, now, limits) {
-        return "Due now: it is told with your next request or tool result.".into();
+    match when(scheduled, now, limits) {
+        Some(when) => format!(
+            "Kept. The first {when}; it is told with your first request or tool result from then on. End your turn now, do \
+             not wait or poll."
+        ),
+        None => "Due now: it is told with your next request or tool result.".into(),
     }
-    format!(
-        "Kept. The first is due in {} seconds and is told with your first request or tool result from then on; end your \
-         turn now, do not wait or poll.",
-        first.since(now).get().div_ceil(1000)
-    )
 }
 
 fn pending_hint(reminders: &[Reminder]) -> String {

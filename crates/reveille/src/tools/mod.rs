@@ -4,21 +4,27 @@ mod arguments;
 mod clock;
 mod deliverable;
 mod kind;
+mod listed;
+pub(crate) mod plan;
 mod reminders;
 mod run;
+mod schedule;
 mod schema;
 mod task;
+mod until;
 mod view;
 
-pub use clock::CANCELLED_HINT;
+pub use clock::{CANCELLED_HINT, new_reminder};
 pub use deliverable::{Deliverable, Known, deliverable};
 pub use kind::client_kind;
+pub use listed::TimersResult;
 pub(crate) use reminders::iso;
 pub use reminders::{ClockResult, ReminderStatusName, ReminderView, ScheduledView};
-pub use run::{IDS_TRIED_MAX, ToolBody, ToolCall, ToolReply, request_key};
+pub use run::{HeldFor, IDS_TRIED_MAX, ToolBody, ToolCall, ToolReply, request_key};
+pub use schedule::ScheduleView;
 pub use schema::{Format, catalogue};
 pub use task::{TaskReply, TaskStatus, TaskView};
-pub use view::{MessageView, Outcome, Problem, Seconds, SessionView, TimerResult, TimerType, TimerView, TimersResult};
+pub use view::{MessageView, Outcome, Problem, Seconds, SessionView, TimerResult, TimerType, TimerView};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tool {

@@ -40,6 +40,9 @@ pub struct ReminderView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivered_at: Option<String>,
     pub delivery_count: u32,
+    /// It is due within quiet hours, and told when they are over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits_until: Option<String>,
 }
 
 /// For the schema only: the five states.
@@ -68,6 +71,7 @@ impl ReminderView {
             updated_at: iso(reminder.updated_at),
             delivered_at: reminder.delivered_at().map(iso),
             delivery_count: reminder.delivery_count,
+            waits_until: reminder.opens_at.filter(|_| reminder.status() == Status::Scheduled).map(iso),
         }
     }
 }
@@ -79,12 +83,16 @@ pub struct ScheduledView {
     pub task_id: String,
     pub due_at: String,
     pub task: String,
+    /// It is due within quiet hours, and told when they are over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits_until: Option<String>,
 }
 
 impl ScheduledView {
     pub fn of(scheduled: &Scheduled) -> Self {
-        let Scheduled { id, due_at, task } = scheduled;
-        Self { task_id: id.to_string(), due_at: iso(*due_at), task: task.clone() }
+        let Scheduled { id, due_at, opens_at, task } = scheduled;
+        let waits_until = opens_at.map(iso);
+        Self { task_id: id.to_string(), due_at: iso(*due_at), task: task.clone(), waits_until }
     }
 }
 

@@ -20,7 +20,8 @@ impl Tool {
             Tool::Timer => {
                 "Sleep without spending requests. With `reason`: stand by up to timeout_duration, then look for \
                  yourself; the timer runs on until total_duration is over. With `mission`: returns at once; end your \
-                 turn now, a message wakes you when it is time to do the mission. With `timer_id`: continue that timer."
+                 turn now, a message wakes you when it is time to do the mission. With `timer_id`: continue that timer. \
+                 With `until`: what you wait for is watched for you."
             }
             Tool::ReadTimer => "Read one timer, or all of this session: status, elapsed and remaining time.",
             Tool::StopTimer => "End a timer for good. Use it when what you waited for is done.",
@@ -50,6 +51,12 @@ impl Tool {
                     "reason": {"type": "string", "description": "what you wait for"},
                     "mission": {"type": "string", "description": "what to do when woken"},
                     "timer_id": {"type": "string", "description": "continue this timer"},
+                    "at": {"type": "string", "description": "instead of total_duration: ISO 8601, or \"16:00\" with zone"},
+                    "every": duration("again and again: \"10m\", or cron \"0 9 * * 1-5\" with zone"),
+                    "zone": {"type": "string", "description": "IANA: Europe/Berlin"},
+                    "catch_up": {"type": "string", "enum": ["skip", "latest", "all"], "description": "of every: what passed while the server was down"},
+                    "max_fires": {"type": "integer", "description": "of every"},
+                    "until": until(),
                 }),
                 &[],
             ),
@@ -69,7 +76,8 @@ impl Tool {
                         "properties": {
                             "task": {"type": "string", "description": "what to do then"},
                             "dueAt": {"type": "string", "description": "ISO 8601 with offset: 2026-01-21T20:30:00-08:00"},
-                            "in": duration("instead of dueAt: seconds or \"10m\""),
+                            // One type: some vendors refuse a list of them. Numbers are taken all the same.
+                            "in": {"type": "string", "description": "instead of dueAt: \"10m\", \"90s\""},
                             "tool": {"type": "string", "description": "tool you mean to call"},
                             "arguments": {"type": "object"},
                             "taskId": {"type": "string", "description": "replace this task; what is left out stays"},
@@ -82,6 +90,28 @@ impl Tool {
         };
         json!({"type": "object", "properties": properties, "required": required})
     }
+}
+
+/// One of five kinds, flat: models get that right more often than alternatives.
+fn until() -> Value {
+    let text = |text: &str| json!({"type": "string", "description": text});
+    json!({
+        "type": "object",
+        "description": "end as soon as this holds; checked for you at no cost, so do not poll. One of http, tcp, file, \
+                        process, command",
+        "properties": {
+            "http": text("URL that answers"),
+            "status": {"type": "integer", "description": "http: this status; else any below 400"},
+            "body_matches": text("http: regex"),
+            "tcp": text("host:port that takes connections"),
+            "file": text("absolute path"),
+            "exists": {"type": "boolean", "description": "file; the default"},
+            "changed": {"type": "boolean", "description": "file"},
+            "contains": text("file: this text"),
+            "process": {"type": "integer", "description": "pid that ends"},
+            "command": {"type": "array", "items": {"type": "string"}, "description": "exits 0; if the server allows it"},
+        },
+    })
 }
 
 /// All tools in one vendor's shape.

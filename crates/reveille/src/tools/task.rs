@@ -1,11 +1,12 @@
 //! Tasks: a stand-by whose client went away with its name, and asks later how it ended.
 
-use super::{Outcome, TimerResult, TimerView};
+use super::{MessageView, Outcome, TimerResult, TimerView};
 use crate::engine::{Delivery, Engine, EngineError};
 use reveille_core::{
     Call, Command, ItemId, Millis, Reject, Reply, SessionId, TaskId, Timer, Timestamp,
-    task::{self, Task, TaskOutcome},
+    task::{self, Task, TaskEnd, TaskOutcome},
 };
+use reveille_store::HistoryFilter;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::ToSchema;
@@ -14,6 +15,10 @@ use utoipa::ToSchema;
 /// told by its own client before any other channel may.
 const POLL_MIN: Millis = Millis::from_secs(1);
 const POLL_MAX: Millis = Millis::from_secs(15);
+/// The way out, as the history shows it.
+const CHANNEL: &str = "task";
+/// Of a timer's history, how far back its end is looked for. An end that is not found was told by a way nobody names.
+const HISTORY_MAX: usize = 100;
 
 /// A task as its client is told of it.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -73,14 +78,14 @@ impl Engine {
     pub async fn read_task(&self, session: Option<&SessionId>, id: &str) -> Result<TaskReply, EngineError> {
         let (owner, timer, task) = self.find_task(session, id).await?;
         let done = self.execute(&owner, Call::new(Command::ReadTask { timer, task })).await?;
-        Ok(self.task_reply(owner, done.reply))
+        Ok(self.task_reply(owner, done.reply).await)
     }
 
     /// Ends the task and its stand-by, never the timer. One that has ended is left as it is.
     pub async fn cancel_task(&self, session: Option<&SessionId>, id: &str) -> Result<TaskReply, EngineError> {
         let (owner, timer, task) = self.find_task(session, id).await?;
         match self.execute(&owner, Call::new(Command::CancelTask { timer, task })).await {
-            Ok(done) => Ok(self.task_reply(owner, done.reply)),
+            Ok(done) => Ok(self.task_reply(owner, done.reply).await),
             Err(EngineError::Reject(Reject::TaskEnded { .. })) => self.read_task(session, id).await,
             Err(error) => Err(error),
         }
@@ -100,28 +105,89 @@ impl Engine {
         }
     }
 
-    fn task_reply(&self, session: SessionId, reply: Reply) -> TaskReply {
+    async fn task_reply(&self, session: SessionId, reply: Reply) -> TaskReply {
         let Reply::Task { timer, task, lease } = reply else { unreachable!("commands about a task answer with it") };
         let now = self.now();
-        let outcome = task.end.as_ref().and_then(|end| outcome(end.outcome));
+        let end = task.end.as_ref();
+        let outcome = end.and_then(|end| outcome(end.outcome, &timer)).map(|outcome| match outcome {
+            Outcome::Completed if timer.is_live() => Outcome::Fired,
+            outcome => outcome,
+        });
+        // The end of a timer is a message like any other: told by one.
+        let elsewhere = match end.filter(|end| end.outcome == TaskOutcome::Completed && lease.is_none()) {
+            Some(end) => Some(self.told_of(&session, &timer, end).await),
+            None => None,
+        };
+        let mut deliveries: Vec<_> =
+            lease.map(|lease| self.delivering(session.clone(), lease, CHANNEL)).into_iter().collect();
+        let mut messages = Vec::new();
+        // A result that was told may be fetched again, and nobody may look at it then.
+        if outcome.is_some()
+            && elsewhere.is_none()
+            && let Ok(collected) = self.collect(&session, self.ride()).await
+        {
+            messages = collected.riding.iter().map(MessageView::delivered).collect();
+            deliveries.extend(collected.delivery);
+        }
         let result = outcome.map(|outcome| {
             Box::new(TimerResult {
-                timer: TimerView::of(&timer, now),
+                timer: TimerView::of(&timer, now).known_here(&timer, self),
                 timeout: Some(outcome == Outcome::Timeout),
                 outcome,
-                messages: Vec::new(),
+                messages,
                 delivery: None,
-                hint: outcome.hint(&timer, now),
+                hint: elsewhere.and_then(|told| told.hint()).unwrap_or_else(|| outcome.hint(&timer, now)),
             })
         });
-        let deliveries = lease.map(|lease| self.delivering(session.clone(), lease, "task")).into_iter().collect();
         TaskReply { task: TaskView::of(&timer, &task, self.retention(), now), session, result, deliveries }
+    }
+
+    /// What became of the message about a task's end that this task may not tell.
+    async fn told_of(&self, session: &SessionId, timer: &Timer, end: &TaskEnd) -> Told {
+        let find = async |subject: &str, event: Option<&str>| {
+            let (session, subject) = (Some(session.clone()), Some(subject.to_owned()));
+            let event = event.map(str::to_owned);
+            let filter = HistoryFilter { session, subject, event, limit: HISTORY_MAX, ..HistoryFilter::default() };
+            self.store().history(filter).await.unwrap_or_default()
+        };
+        // A timer that recurs has left others before and since.
+        let ended = find(timer.id.as_str(), None).await.into_iter().find_map(|recorded| {
+            let id = recorded.entry.data["message"]["id"].as_str().map(str::to_owned);
+            id.filter(|_| recorded.entry.at == end.at)
+        });
+        let Some(message) = ended else { return Told::Elsewhere(None) };
+        let delivered = find(&message, Some("message.delivered")).await;
+        let channel = delivered.first().and_then(|recorded| recorded.entry.data["channel"].as_str());
+        match channel {
+            Some(CHANNEL) if end.lease.is_some() => Told::ByItself,
+            channel => Told::Elsewhere(channel.map(str::to_owned)),
+        }
     }
 }
 
-fn outcome(end: TaskOutcome) -> Option<Outcome> {
+/// Who has told a task's end.
+enum Told {
+    /// Its client asks again, and hears the same.
+    ByItself,
+    /// Another way, or none yet that is known: one that holds the message right now.
+    Elsewhere(Option<String>),
+}
+
+impl Told {
+    fn hint(&self) -> Option<String> {
+        match self {
+            Told::ByItself => None,
+            Told::Elsewhere(Some(channel)) => {
+                Some(format!("Already told by {channel}: nothing more is to be done about it."))
+            }
+            Told::Elsewhere(None) => Some("Another way tells it: nothing is to be done about it here.".into()),
+        }
+    }
+}
+
+fn outcome(end: TaskOutcome, timer: &Timer) -> Option<Outcome> {
     match end {
-        TaskOutcome::Completed => Some(Outcome::Completed),
+        TaskOutcome::Completed => Some(Outcome::ended(timer)),
         TaskOutcome::Stopped => Some(Outcome::Stopped),
         TaskOutcome::Background => Some(Outcome::Background),
         TaskOutcome::Paused => Some(Outcome::Paused),

@@ -1,7 +1,10 @@
 //! What agents and people are shown: the fields of the original tools, in seconds and in milliseconds since 1970.
 
-use super::{Deliverable, ReminderView};
-use reveille_core::{Message, MessageKind, Millis, Purpose, Reject, Session, Status, Timer, Timestamp, timer::Phase};
+use super::{Deliverable, ReminderView, ScheduleView, schedule};
+use reveille_core::{
+    Message, MessageKind, Millis, Purpose, Quiet, Reject, Session, Status, Timer, Timestamp, condition::Watch,
+    timer::Phase,
+};
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
@@ -49,9 +52,25 @@ pub struct TimerView {
     /// When it will end, if nothing changes; when it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ends_at: Option<i64>,
+    /// What it waits for besides its time, in the form in which that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>, example = json!({"http": "http://localhost:3000/", "status": 200}))]
+    pub until: Option<serde_json::Value>,
+    /// Whether that held before the time was over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub met: Option<bool>,
+    /// What was seen of it: when it was met, else at the last look.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seen: Option<String>,
     /// A call stands by for it, until then at the longest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub standby_until: Option<i64>,
+    /// When it follows the calendar or recurs; its durations are then those from one time to the next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Box<ScheduleView>>,
+    /// `ends_at` is within quiet hours: it is told when they are over, at this instant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits_until: Option<i64>,
 }
 
 /// For the schema only: the five states.
@@ -80,9 +99,10 @@ impl TimerView {
         };
         let (pause_until, ends_at) = match timer.phase {
             Phase::Running { due, .. } => (None, Some(due)),
-            Phase::Paused { until, remaining, .. } => (Some(until), Some(until.plus(remaining))),
-            Phase::Completed { at } | Phase::Stopped { at, .. } => (None, Some(at)),
+            Phase::Paused { until, .. } => (Some(until), timer.next_due()),
+            Phase::Completed { at, .. } | Phase::Stopped { at, .. } => (None, Some(at)),
         };
+        let (until_shown, met, seen) = super::until::shown(timer);
         Self {
             timer_id: timer.id.to_string(),
             timer_type,
@@ -97,7 +117,12 @@ impl TimerView {
             last_check_at: timer.last_check_at.as_millis(),
             pause_until: pause_until.map(Timestamp::as_millis),
             ends_at: ends_at.map(Timestamp::as_millis),
+            until: until_shown,
+            met,
+            seen,
             standby_until: timer.standby.filter(|standby| standby.until > now).map(|standby| standby.until.as_millis()),
+            schedule: ScheduleView::of(timer).map(Box::new),
+            waits_until: timer.opens_at.map(Timestamp::as_millis),
         }
     }
 }
@@ -107,7 +132,13 @@ impl TimerView {
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     Timeout,
+    /// Something else had to be told: see `messages`. The timer goes on.
+    Message,
     Completed,
+    /// A recurring timer's time has come, and it goes on.
+    Fired,
+    /// Its condition held.
+    Met,
     Stopped,
     Background,
     Paused,
@@ -120,7 +151,10 @@ impl Outcome {
     pub const fn as_str(self) -> &'static str {
         match self {
             Outcome::Timeout => "timeout",
+            Outcome::Message => "message",
             Outcome::Completed => "completed",
+            Outcome::Fired => "fired",
+            Outcome::Met => "met",
             Outcome::Stopped => "stopped",
             Outcome::Background => "background",
             Outcome::Paused => "paused",
@@ -141,6 +175,33 @@ impl Outcome {
 
     /// What a model may do next, in one sentence.
     pub fn hint(self, timer: &Timer, now: Timestamp) -> String {
+        if let (Outcome::Scheduled | Outcome::Background | Outcome::Read, Some(opens), Some(due)) =
+            (self, timer.opens_at, timer.next_due())
+        {
+            let (due, opens) = (due.to_iso(), opens.to_iso());
+            let told = match &timer.until {
+                Some(Watch { seen: Some(seen), .. }) => {
+                    format!("Met: {seen}. It waits for {opens} (quiet hours): a message tells you then.")
+                }
+                Some(watch) => format!(
+                    "A message tells you as soon as the condition is met ({}), or at {due} that it was not; within quiet \
+                     hours it waits for their end, {opens}.",
+                    watch.wanted.condition
+                ),
+                None => format!("Due {due}, waits for {opens} (quiet hours): a message tells you then."),
+            };
+            return format!("{told} End your turn; do not wait or poll.");
+        }
+        if self == Outcome::Message {
+            let (id, left) = (&timer.id, timer.remaining(now).get().div_ceil(1000));
+            return format!(
+                "A message came, see `messages`: act on it. The timer goes on, {left} seconds remain: call timer with \
+                 timer_id '{id}' to stand by again, or stop_timer if it is done."
+            );
+        }
+        if let Some(hint) = schedule::hint(self, timer).or_else(|| self.hint_until(timer, now)) {
+            return hint;
+        }
         let id = &timer.id;
         // Whole seconds, upwards: nobody plans by milliseconds, and "0 seconds remain" would not be true.
         let left = timer.remaining(now).get().div_ceil(1000);
@@ -149,7 +210,8 @@ impl Outcome {
                 "Still running, {left} seconds remain: look at what you wait for, then call timer with timer_id '{id}' \
                  to wait on, cancel_timer to do other work meanwhile, or stop_timer if it is done."
             ),
-            Outcome::Completed => match &timer.purpose {
+            Outcome::Message => unreachable!("said above"),
+            Outcome::Completed | Outcome::Fired | Outcome::Met => match &timer.purpose {
                 Purpose::Waiting(reason) => format!("The time is over: look at what you waited for ({reason})."),
                 Purpose::Mission(mission) => format!("It is time: carry out your mission now: {mission}"),
             },
@@ -158,9 +220,16 @@ impl Outcome {
                 "The timer runs on in the background, {left} seconds remain: do other work, a message will tell you \
                  when it ends."
             ),
-            Outcome::Paused => format!(
-                "Paused with {left} seconds remaining; it resumes by itself, or call resume_timer with timer_id '{id}'."
-            ),
+            Outcome::Paused => {
+                let to = match timer.phase {
+                    Phase::Paused { background: true, .. } => " to the background",
+                    _ => "",
+                };
+                format!(
+                    "Paused with {left} seconds remaining; it resumes by itself{to}, or call resume_timer with timer_id \
+                     '{id}'."
+                )
+            }
             Outcome::Resumed => format!("Counting again, {left} seconds remain."),
             Outcome::Scheduled => format!(
                 "End your turn now: in {left} seconds a message wakes you to carry out the mission. Do not wait or poll."
@@ -202,7 +271,7 @@ impl MessageView {
     pub fn of(message: &Message) -> Self {
         let source = Some(message.source.to_string());
         let (timer_id, task_id) = match message.kind {
-            MessageKind::TimerCompleted => (source, None),
+            MessageKind::TimerCompleted | MessageKind::TimerFired => (source, None),
             MessageKind::ReminderDue => (None, source),
         };
         Self {
@@ -227,7 +296,7 @@ impl MessageView {
 pub struct TimerResult {
     #[serde(flatten)]
     pub timer: TimerView,
-    /// `timer` only: whether the call's own time ended before the timer's.
+    /// `timer` only: whether the call ended before the timer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<bool>,
     pub outcome: Outcome,
@@ -236,15 +305,6 @@ pub struct TimerResult {
     /// A new mission only: how its message can reach the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivery: Option<Deliverable>,
-    pub hint: String,
-}
-
-/// The answer of `read_timer` without an id.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct TimersResult {
-    /// All live timers of the session and the latest ended ones.
-    pub timers: Vec<TimerView>,
-    pub messages: Vec<MessageView>,
     pub hint: String,
 }
 
@@ -271,6 +331,9 @@ pub struct Problem {
     /// The session's pending reminders, when the id is not one of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live_reminders: Option<Vec<String>>,
+    /// What the model's upstream answered, when it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upstream_status: Option<u16>,
 }
 
 impl Problem {
@@ -285,6 +348,7 @@ impl Problem {
             live_timers: None,
             reminder: None,
             live_reminders: None,
+            upstream_status: None,
         }
     }
 
@@ -324,6 +388,10 @@ pub struct SessionView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "acme:support")]
     pub agent: Option<String>,
+    /// Its own quiet hours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub quiet: Option<Quiet>,
 }
 
 impl SessionView {
@@ -337,6 +405,7 @@ impl SessionView {
             live_reminders: session.live_reminders,
             client: session.client.clone(),
             agent: session.agent.as_ref().map(ToString::to_string),
+            quiet: session.quiet.clone(),
         }
     }
 }

@@ -8,18 +8,15 @@ use crate::{
     address::{Address, SERVER_HEADER},
     cli::client::segment,
     config::{Config, Token},
-    http::tools::{CLIENT_HEADER, HOLDS_HEADER, RECEIPT_EXPLICIT, RECEIPT_HEADER, STANDBY_MAX_HEADER, TASK_HEADER},
+    http::tools::{
+        CLIENT_HEADER, CWD_HEADER, HOLDS_HEADER, RECEIPT_EXPLICIT, RECEIPT_HEADER, STANDBY_MAX_HEADER, TASK_HEADER,
+    },
+    private,
 };
 use reqwest::{Method, RequestBuilder, StatusCode};
 use reveille_core::SessionId;
 use serde_json::{Value, json};
-use std::{
-    ffi::OsString,
-    fs::{self, OpenOptions},
-    path::PathBuf,
-    process::Stdio,
-    time::Duration,
-};
+use std::{ffi::OsString, path::PathBuf, process::Stdio, time::Duration};
 use tokio::{process::Command, sync::Mutex, time::Instant};
 
 /// A daemon that is being started has this long to answer; one with a million timers takes half a second.
@@ -36,6 +33,8 @@ pub struct Daemon {
     http: reqwest::Client,
     place: Place,
     token: Option<Token>,
+    /// Where the agent's client started this program, which is where it works unless a hook says otherwise.
+    cwd: Option<String>,
     /// One start at a time; when the last one was given up.
     starting: Mutex<Option<Instant>>,
 }
@@ -77,7 +76,8 @@ impl Daemon {
 
     fn new(place: Place, token: Option<Token>) -> anyhow::Result<Self> {
         let http = reqwest::Client::builder().no_proxy().connect_timeout(CONNECT_MAX).build()?;
-        Ok(Self { http, place, token, starting: Mutex::default() })
+        let cwd = std::env::current_dir().ok().and_then(|cwd| cwd.into_os_string().into_string().ok());
+        Ok(Self { http, place, token, cwd, starting: Mutex::default() })
     }
 
     /// `None`: there is no daemon to ask.
@@ -115,6 +115,9 @@ impl Daemon {
         if request.task {
             post = post.header(TASK_HEADER, "true");
         }
+        if let Some(cwd) = self.cwd.as_ref().and_then(|cwd| axum::http::HeaderValue::from_bytes(cwd.as_bytes()).ok()) {
+            post = post.header(CWD_HEADER, cwd);
+        }
         answer(post).await
     }
 
@@ -140,6 +143,8 @@ impl Daemon {
     pub async fn presence(&self, session: &SessionId) {
         let path = format!("/api/sessions/{}/presence", segment(session.as_str()));
         let Some(request) = self.request(Method::GET, &path) else { return };
+        let cwd = self.cwd.as_ref().map(|cwd| [("cwd", cwd)]);
+        let request = request.query(cwd.as_ref().map_or(&[][..], |cwd| &cwd[..]));
         let Ok(mut stream) = request.send().await else { return };
         while let Ok(Some(_)) = stream.chunk().await {}
     }
@@ -149,6 +154,18 @@ impl Daemon {
         match &self.place {
             Place::Local { address_file, .. } if address_file.exists() => self.revive().await,
             _ => Ok(()),
+        }
+    }
+
+    /// One that was started by an older program goes on as that; whoever reads the log may wonder.
+    pub async fn look_at_version(&self) {
+        let Some(request) = self.request(Method::GET, "/api/stats") else { return };
+        let Ok(Ok(stats)) = answer(request.timeout(CONNECT_MAX)).await else { return };
+        let (theirs, own) = (stats["version"].as_str().unwrap_or("of an unknown version"), env!("CARGO_PKG_VERSION"));
+        if theirs != own {
+            tracing::warn!(
+                "the Reveille server that runs is {theirs}, this program is {own}; `reveille doctor` says what to do"
+            );
         }
     }
 
@@ -192,8 +209,8 @@ impl Daemon {
     fn start(&self) -> Result<Option<tokio::process::Child>, Refusal> {
         let Place::Local { data_dir, arguments, .. } = &self.place else { return Ok(None) };
         let started = (|| {
-            fs::create_dir_all(data_dir)?;
-            let log = OpenOptions::new().create(true).append(true).open(data_dir.join(LOG))?;
+            private::directory(data_dir)?;
+            let log = private::append(&data_dir.join(LOG))?;
             Command::new(std::env::current_exe()?)
                 .args(arguments)
                 .current_dir(data_dir)
@@ -221,11 +238,12 @@ impl Daemon {
     }
 
     /// Says what became of leased messages.
-    pub async fn settle(&self, session: &SessionId, lease: &str, how: &'static str) {
+    pub async fn settle(&self, session: &SessionId, lease: &str, channel: Option<&str>, how: &'static str) {
         for _ in 0..SETTLE_TRIES_MAX {
             let path = format!("/api/sessions/{}/inbox/{how}", segment(session.as_str()));
             let Some(request) = self.request(Method::POST, &path) else { return };
-            if answer(request.json(&json!({"lease": lease})).timeout(CONNECT_MAX)).await.is_ok() {
+            let settled = json!({"lease": lease, "channel": channel});
+            if answer(request.json(&settled).timeout(CONNECT_MAX)).await.is_ok() {
                 return;
             }
             tokio::time::sleep(LOOK_AGAIN).await;

@@ -51,8 +51,13 @@ pub async fn serve(daemon: Daemon, session: Option<SessionId>, limits: StandbyLi
     let daemon = Arc::new(daemon);
     let starting = daemon.clone();
     // Hooks look for it before the first call; a call that cannot have it says why.
-    tokio::spawn(async move { drop(starting.revive().await) });
-    let held = Held::new(daemon.clone());
+    let started = CancellationToken::new();
+    let held = Held::new(daemon.clone(), started.clone());
+    tokio::spawn(async move {
+        drop(starting.revive().await);
+        started.cancel();
+        starting.look_at_version().await;
+    });
     let bridge = Bridge { daemon, written: written.clone(), settling: TaskTracker::new(), held };
     let (settling, stop) = (bridge.settling.clone(), CancellationToken::new());
     let handler = Handler { backend: bridge, identity, limits: Arc::new(limits), stop: stop.clone() };
@@ -101,6 +106,10 @@ impl Backend for Bridge {
 
     fn begun(&self, _: &RequestContext<RoleServer>) {} // stdio has no head that could be late
 
+    fn met(&self, session: &SessionId) {
+        self.held.hold(session);
+    }
+
     fn cancelled(&self, request: &RequestId) {
         drop(self.written.take(request));
     }
@@ -118,14 +127,16 @@ struct TaskSaid {
     result: Option<Value>,
     #[serde(default)]
     leases: Vec<String>,
+    #[serde(default)]
+    channels: Vec<String>,
 }
 
 impl Bridge {
     fn task_answered(&self, body: Value) -> Result<TaskAnswer<Leases>, Refusal> {
         let said: TaskSaid = serde_json::from_value(body)
             .map_err(|error| Refusal::new("unexpected_answer", format!("the daemon answered strangely: {error}")))?;
-        let TaskSaid { session, task, result, leases } = said;
-        let receipt = Leases::new(self.daemon.clone(), self.settling.clone(), session.clone(), leases);
+        let TaskSaid { session, task, result, leases, channels } = said;
+        let receipt = Leases::new(self.daemon.clone(), self.settling.clone(), session.clone(), leases, channels);
         Ok(TaskAnswer { session, task, result: result.map(|body| Answer { body, receipt, task: None }) })
     }
 
@@ -136,11 +147,14 @@ impl Bridge {
         };
         let (mut body, session) = (answer, attempts.call.session.clone());
         self.held.hold(&session);
-        let leases = body.as_object_mut().and_then(|body| body.remove("leases"));
-        let leases = serde_json::from_value(leases.unwrap_or_default()).unwrap_or_default();
+        let mut names = |field: &str| -> Vec<String> {
+            let names = body.as_object_mut().and_then(|body| body.remove(field));
+            serde_json::from_value(names.unwrap_or_default()).unwrap_or_default()
+        };
+        let (leases, channels) = (names("leases"), names("channels"));
         let task = body.as_object_mut().and_then(|body| body.remove("task"));
         let task = task.and_then(|task| serde_json::from_value(task).ok());
-        let receipt = Leases::new(self.daemon.clone(), self.settling.clone(), session, leases);
+        let receipt = Leases::new(self.daemon.clone(), self.settling.clone(), session, leases, channels);
         Ok(Answer { body, receipt, task })
     }
 

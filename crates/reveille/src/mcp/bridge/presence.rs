@@ -9,6 +9,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
+use tokio_util::sync::CancellationToken;
 
 /// A bridge serves one conversation, or a client's few. Beyond this they are simply not held.
 const SESSIONS_MAX: usize = 64;
@@ -20,11 +21,13 @@ const AGAIN_MAX: Duration = Duration::from_secs(600);
 pub struct Held {
     daemon: Arc<Daemon>,
     sessions: Arc<Mutex<HashSet<SessionId>>>,
+    /// A daemon answers, or none can be had.
+    started: CancellationToken,
 }
 
 impl Held {
-    pub fn new(daemon: Arc<Daemon>) -> Self {
-        Self { daemon, sessions: Arc::default() }
+    pub fn new(daemon: Arc<Daemon>, started: CancellationToken) -> Self {
+        Self { daemon, sessions: Arc::default(), started }
     }
 
     /// Holds the session from now on, until the process ends.
@@ -33,8 +36,9 @@ impl Held {
         if sessions.len() >= SESSIONS_MAX || !sessions.insert(session.clone()) {
             return;
         }
-        let (daemon, session) = (self.daemon.clone(), session.clone());
+        let (daemon, session, started) = (self.daemon.clone(), session.clone(), self.started.clone());
         tokio::spawn(async move {
+            started.cancelled().await;
             let mut pause = AGAIN;
             loop {
                 daemon.presence(&session).await;

@@ -14,12 +14,21 @@ pub struct Leases {
     daemon: Arc<Daemon>,
     settling: TaskTracker,
     session: SessionId,
-    leases: Vec<String>,
+    /// Each with the way out it counts as.
+    leases: Vec<(String, Option<String>)>,
 }
 
 impl Leases {
-    pub fn new(daemon: Arc<Daemon>, settling: TaskTracker, session: SessionId, leases: Vec<String>) -> Self {
-        Self { daemon, settling, session, leases }
+    /// Daemons of old versions name no channels.
+    pub fn new(
+        daemon: Arc<Daemon>,
+        settling: TaskTracker,
+        session: SessionId,
+        leases: Vec<String>,
+        channels: Vec<String>,
+    ) -> Self {
+        let channels = channels.into_iter().map(Some).chain(std::iter::repeat(None));
+        Self { daemon, settling, session, leases: leases.into_iter().zip(channels).collect() }
     }
 
     pub fn commit(mut self) {
@@ -27,9 +36,9 @@ impl Leases {
     }
 
     fn settle(&mut self, how: &'static str) {
-        for lease in std::mem::take(&mut self.leases) {
+        for (lease, channel) in std::mem::take(&mut self.leases) {
             let (daemon, session) = (self.daemon.clone(), self.session.clone());
-            self.settling.spawn(async move { daemon.settle(&session, &lease, how).await });
+            self.settling.spawn(async move { daemon.settle(&session, &lease, channel.as_deref(), how).await });
         }
     }
 }

@@ -59,7 +59,7 @@ pub fn run(common: &Common, args: ChannelArgs) -> Done {
 
 /// Hands every text to `tell` and commits what it has told.
 pub async fn push(common: &Common, session: &str, tell: impl Fn(&str) -> std::io::Result<()>) -> Result<(), Failure> {
-    let holder = Holder { session, kind: KIND, name: "channel", patient: true };
+    let holder = Holder { session, kind: KIND, name: "channel", patient: true, patience: None };
     presence::follow(&holder, common, async |client, signal| {
         match signal {
             Signal::Idle => {}

@@ -47,6 +47,14 @@ impl Client {
         self.answer(self.request(Method::POST, path).json(body)).await
     }
 
+    pub async fn put(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        self.answer(self.request(Method::PUT, path).json(body)).await
+    }
+
+    pub async fn delete(&self, path: &str) -> Result<Value, Failure> {
+        self.answer(self.request(Method::DELETE, path)).await
+    }
+
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let mut request = self.http.request(method, format!("{}{path}", self.address.url));
         if let Some(server) = &self.address.server {

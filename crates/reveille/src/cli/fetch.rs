@@ -21,23 +21,32 @@ pub struct Fetched {
     channel: &'static str,
 }
 
+/// What is asked for, and who asks.
+pub struct Ask<'a> {
+    pub channel: &'static str,
+    /// Whether the agent has to be told how its session is called.
+    pub introduce: bool,
+    /// Where the agent works.
+    pub cwd: Option<&'a str>,
+    /// Leaves everything to whatever wakes the agent by itself, if there is such a thing.
+    pub yields: bool,
+}
+
 impl Fetched {
     /// `None`: there is nothing to tell.
     pub async fn lease(client: &Client, session: &str, channel: &'static str) -> Result<Option<Self>, Failure> {
-        Self::ask(client, session, channel, false, None).await.map(|(fetched, _)| fetched)
+        let ask = Ask { channel, introduce: false, cwd: None, yields: false };
+        Self::ask(client, session, ask).await.map(|(fetched, _)| fetched)
     }
 
     /// The same, and whether the agent has to be told how its session is called.
-    pub async fn ask(
-        client: &Client,
-        session: &str,
-        channel: &'static str,
-        introduce: bool,
-        cwd: Option<&str>,
-    ) -> Result<(Option<Self>, bool), Failure> {
+    pub async fn ask(client: &Client, session: &str, ask: Ask<'_>) -> Result<(Option<Self>, bool), Failure> {
+        let Ask { channel, introduce, cwd, yields } = ask;
         let path = format!("/api/sessions/{}/inbox", segment(session));
         let chars_max = if introduce { TOLD_CHARS_MAX - INTRODUCTION_CHARS_MAX } else { TOLD_CHARS_MAX };
-        let ask = json!({"chars": chars_max, "channel": channel, "introduce": introduce, "cwd": cwd});
+        let ask = json!({
+            "chars": chars_max, "channel": channel, "introduce": introduce, "cwd": cwd, "yield_to_waking": yields,
+        });
         let answer = client.post(&format!("{path}/lease"), &ask).await?;
         let introduce = answer["introduce"] == true;
         let Some(lease) = answer["lease"].as_str() else { return Ok((None, introduce)) };

@@ -1,9 +1,17 @@
 //! `reveille ls`: what is pending, soonest first.
 
-use super::{Common, Done, client::Client, show};
+use super::{
+    Common, Done, Failure,
+    client::Client,
+    pending::{self, Kind, Pending},
+    show,
+};
 use clap::Args;
 use serde_json::{Value, json};
 use std::process::ExitCode;
+
+/// More of a kind are not counted in a status line.
+const COUNTED_MAX: usize = 1000;
 
 #[derive(Args)]
 pub struct LsArgs {
@@ -16,7 +24,7 @@ pub struct LsArgs {
     /// Only these states, separated by commas: running, paused, running_background, completed, stopped, live
     #[arg(long)]
     status: Option<String>,
-    /// One line of JSON for an agent's status bar: how many are live, and what ends next
+    /// One line of JSON for an agent's status bar: how many timers, reminders and session timers are live, and what is next
     #[arg(long, conflicts_with_all = ["all", "status"])]
     status_line: bool,
     /// At most this many
@@ -25,46 +33,91 @@ pub struct LsArgs {
 }
 
 pub async fn run(common: &Common, client: &Client, args: LsArgs) -> Done {
+    if args.status_line {
+        show::line(&status_line(client, args.session.as_deref()).await?.to_string());
+        return Ok(ExitCode::SUCCESS);
+    }
     let limit = args.limit.to_string();
     let newest = args.all || args.status.is_some();
     let mut query = vec![("limit", limit.as_str()), ("order", if newest { "newest" } else { "soonest" })];
     query.extend(args.session.as_deref().map(|session| ("session", session)));
     query.extend(args.status.as_deref().map(|status| ("status", status)));
     let page = client.get("/api/timers", &query).await?;
-    if args.status_line {
-        show::line(&status_line(&page).to_string());
-        return Ok(ExitCode::SUCCESS);
-    }
     if common.json {
         show::line(&page.to_string());
         return Ok(ExitCode::SUCCESS);
     }
     match page["timers"].as_array().filter(|timers| !timers.is_empty()) {
-        Some(timers) => show::timers(timers),
+        Some(timers) => show::timers(timers, now(client).await?),
         None => show::line(if newest { "No timers." } else { "No live timers; `reveille ls --all` shows ended ones." }),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// `text` is for people, the rest for programs. What ends next comes first in the list, but for what is paused.
-fn status_line(page: &Value) -> Value {
-    let timers = page["timers"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let paused = timers.iter().filter(|timer| timer["status"] == "paused").count();
-    let next = timers.iter().filter(|timer| timer["status"] != "paused").min_by_key(|timer| timer["ends_at"].as_i64());
+/// `text` is for people, the rest for programs.
+async fn status_line(client: &Client, session: Option<&str>) -> Result<Value, Failure> {
+    let now = now(client).await?;
+    Ok(summary(&pending::load(client, session, COUNTED_MAX).await?, now))
+}
+
+/// By the server's clock.
+async fn now(client: &Client) -> Result<i64, Failure> {
+    Ok(client.get("/api/stats", &[]).await?["now"].as_i64().unwrap_or_default())
+}
+
+/// What is paused happens only once it has been resumed, so that it is never next.
+fn summary(pending: &[Pending], now: i64) -> Value {
+    let count = |kind| pending.iter().filter(|one| one.kind == kind).count();
+    let paused = pending.iter().filter(|one| one.is_paused()).count();
+    let next = pending.iter().filter(|one| !one.is_paused() && one.at.is_some()).min_by_key(|one| one.at);
     let text = match next {
-        Some(next) => format!("⏰ {} {}", show::seconds(&next["remaining_time"]), show::purpose(next)),
+        Some(next) => format!("⏰ {} {}", show::length(next.remaining(now).ceil()), next.text),
         None if paused > 0 => format!("⏸ {paused}"),
         None => String::new(),
     };
     let next = next.map(|next| {
         json!({
-            "timer_id": next["timer_id"],
-            "status": next["status"],
-            "remaining_time": next["remaining_time"],
-            "ends_at": next["ends_at"],
-            "for": show::purpose(next),
-            "session": next["session"],
+            "kind": next.kind.as_str(),
+            "id": next.id,
+            "status": next.status,
+            "remaining_time": next.remaining(now),
+            "ends_at": next.at,
+            "for": next.text,
+            "session": next.session,
         })
     });
-    json!({"live": timers.len(), "paused": paused, "next": next, "text": text})
+    json!({
+        "live": pending.len(),
+        "timers": count(Kind::Timer),
+        "reminders": count(Kind::Reminder),
+        "session_timers": count(Kind::SessionTimer),
+        "paused": paused,
+        "next": next,
+        "text": text,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::pending::tests::list;
+
+    #[test]
+    fn the_status_line_tells_of_every_kind() {
+        let timer = json!({"timer_id": "t", "session": "a", "status": "paused", "mission": "看部署", "total_duration": 100,
+            "remaining_time": 1, "ends_at": 10_000, "pause_until": 9_000});
+        let reminder = json!({"taskId": "r", "session": "b", "status": "due", "task": "备份 🙂",
+            "createdAt": "1970-01-01T00:00:00Z", "dueAt": "1970-01-01T00:01:05Z"});
+        let idle = json!({"timer_instance_id": "st", "session": "c", "timer_id": "idle", "tool_name": "close",
+            "status": "pending", "suspended": false, "next_trigger_at": 300_000, "delay_seconds": 300});
+        let said = summary(
+            &list(&[(Kind::Timer, timer.clone()), (Kind::Reminder, reminder), (Kind::SessionTimer, idle)]),
+            5_000,
+        );
+        assert_eq!((&said["live"], &said["paused"], &said["session_timers"]), (&json!(3), &json!(1), &json!(1)));
+        assert_eq!((&said["next"]["kind"], &said["next"]["id"]), (&json!("reminder"), &json!("r")));
+        assert_eq!(said["text"], "⏰ 1m 00s 备份 🙂");
+        assert_eq!(summary(&list(&[(Kind::Timer, timer)]), 5_000)["text"], "⏸ 1");
+        assert_eq!(summary(&[], 0)["text"], "");
+    }
 }

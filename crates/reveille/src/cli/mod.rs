@@ -1,26 +1,36 @@
 //! The command line. One file per command, named as the command; they speak to a running server over its HTTP API.
 //!
 //! Exit codes: 0 done · 1 refused or failed · 2 wrong usage · 3 no server answers · 4 `timer` returned while the timer
-//! goes on · 5 `timer` returned because the timer was stopped. `hook` ends with 0 whatever happens, or 1 if it is
-//! called wrongly, but for `rewake`, which wakes its client with 2.
+//! goes on, or was over before its condition was met · 5 `timer` returned because the timer was stopped. `hook` ends with
+//! 0 whatever happens, or 1 if it is called wrongly, but for `rewake`, which wakes its client with 2. `demo` ends with
+//! 130 if it is interrupted.
 
 mod act;
 pub mod channel;
 pub(crate) mod client;
 mod clock;
 mod config;
+mod demo;
+mod doctor;
 mod fetch;
 mod hook;
 mod inbox;
 mod ls;
+mod man;
 mod mcp;
 mod migrate;
+mod paint;
+mod pending;
 mod presence;
+mod quiet;
 mod read;
 mod serve;
 mod setup;
 mod show;
+mod simulate;
 mod timer;
+mod token;
+mod until;
 mod watch;
 
 use crate::{config::Config, mcp::bridge::Daemon};
@@ -34,6 +44,14 @@ pub enum Failure {
     NoServer(String),
 }
 
+impl Failure {
+    pub fn why(self) -> String {
+        match self {
+            Failure::Refused(why) | Failure::NoServer(why) => why,
+        }
+    }
+}
+
 impl<E: Into<anyhow::Error>> From<E> for Failure {
     fn from(error: E) -> Self {
         Failure::Refused(format!("{:#}", error.into()))
@@ -42,9 +60,12 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 
 pub type Done = Result<ExitCode, Failure>;
 
+/// The number, and what it was built from.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("REVEILLE_BUILT"), ")");
+
 /// The clock for AI agents: durable timers that wake the right agent, once.
 #[derive(Parser)]
-#[command(name = "reveille", version, about, long_about = None)]
+#[command(name = "reveille", version = VERSION, about, long_about = None)]
 struct Cli {
     #[command(flatten)]
     common: Common,
@@ -75,7 +96,7 @@ enum Command {
     /// Speak MCP over stdio, for an agent's client; starts the server if none runs
     Mcp(mcp::McpArgs),
     /// Set a timer and stand by, or continue one with --id
-    Timer(timer::TimerArgs),
+    Timer(Box<timer::TimerArgs>),
     /// List timers, soonest first
     Ls(ls::LsArgs),
     /// Watch live timers in the terminal, with keys to pause, resume, cancel and stop them
@@ -92,6 +113,8 @@ enum Command {
     Resume(act::ActArgs),
     /// Schedule, list and cancel reminders
     Clock(clock::ClockArgs),
+    /// Show or set when a session is not to be disturbed
+    Quiet(quiet::QuietArgs),
     /// Show a session's pending messages
     Inbox(inbox::InboxArgs),
     /// Put pending messages before the model; run by an agent's client as one of its hooks
@@ -100,15 +123,28 @@ enum Command {
     Channel(channel::ChannelArgs),
     /// Show or write what an agent's client needs: tools, hooks, wake command
     Setup(setup::SetupArgs),
+    /// See in half a minute what it does, without a key and without a network
+    Demo(demo::DemoArgs),
+    /// Look at everything a running server depends on, and say what cures what is wrong
+    Doctor(doctor::DoctorArgs),
     /// Move everything from SQLite to PostgreSQL, while no server runs
     Migrate(migrate::MigrateArgs),
+    /// Show what an agent's timers would do in a session, without waiting
+    Simulate(simulate::SimulateArgs),
     /// Look at the configuration
     Config {
         #[command(subcommand)]
         command: config::ConfigCommand,
     },
+    /// Make, list and revoke tokens for this server
+    Token {
+        #[command(subcommand)]
+        command: token::TokenCommand,
+    },
     /// Print completions for a shell
     Completions { shell: clap_complete::Shell },
+    /// Print the manual page, or write those of all commands
+    Man(man::ManArgs),
 }
 
 #[derive(Args, Default)]
@@ -119,6 +155,9 @@ pub struct ServeArgs {
     /// PostgreSQL instead of SQLite
     #[arg(long, value_name = "URL")]
     database_url: Option<String>,
+    /// Time stands still and moves by POST /api/clock/advance only: for tests [default: from now on]
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "now")]
+    manual_clock: Option<String>,
     /// As `reveille mcp` starts it: apart from its terminal, on any port if the configured one is taken
     #[arg(long, hide = true)]
     background: bool,
@@ -138,6 +177,13 @@ impl Common {
             config.data_dir.clone_from(data_dir);
         }
         Ok(config)
+    }
+
+    /// What is known where the file cannot be read.
+    fn without_file(&self) -> Config {
+        let config = Config::without_file();
+        let data_dir = self.data_dir.clone().unwrap_or_else(|| config.data_dir.clone());
+        Config { data_dir, ..config }
     }
 
     fn client(&self) -> Result<Client, Failure> {
@@ -177,10 +223,15 @@ pub fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&cli.common, args),
         Command::Mcp(args) => mcp::run(&cli.common, args),
         Command::Config { command } => config::run(&cli.common, command),
+        Command::Demo(args) => demo::run(&cli.common, args),
+        Command::Doctor(args) => doctor::run(&cli.common, args),
+        Command::Token { command } => token::run(&cli.common, command),
         Command::Migrate(args) => migrate::run(&cli.common, args),
+        Command::Simulate(args) => simulate::run(&cli.common, args),
         Command::Hook(args) => hook::run(&cli.common, args),
         Command::Setup(args) => setup::run(&cli.common, args),
         Command::Channel(args) => channel::run(&cli.common, args),
+        Command::Man(args) => man::run(args),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "reveille", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
@@ -199,7 +250,7 @@ fn ask(common: &Common, command: Command) -> Done {
     let client = common.client()?;
     runtime.block_on(async {
         match command {
-            Command::Timer(args) => timer::run(common, &client, args).await,
+            Command::Timer(args) => timer::run(common, &client, *args).await,
             Command::Ls(args) => ls::run(common, &client, args).await,
             Command::Watch(args) => watch::run(common, args).await,
             Command::Read(args) => read::run(common, &client, args).await,
@@ -208,14 +259,20 @@ fn ask(common: &Common, command: Command) -> Done {
             Command::Resume(args) => act::run(common, &client, "resume", args, None).await,
             Command::Pause(args) => act::run(common, &client, "pause", args.act, Some(args.duration)).await,
             Command::Clock(args) => clock::run(common, &client, args).await,
+            Command::Quiet(args) => quiet::run(common, &client, args).await,
             Command::Inbox(args) => inbox::run(common, &client, args).await,
             Command::Serve(_)
             | Command::Mcp(_)
             | Command::Config { .. }
+            | Command::Demo(_)
+            | Command::Doctor(_)
+            | Command::Token { .. }
             | Command::Migrate(_)
+            | Command::Simulate(_)
             | Command::Channel(_)
             | Command::Hook(_)
             | Command::Setup(_)
+            | Command::Man(_)
             | Command::Completions { .. } => {
                 unreachable!("carried out without a server")
             }

@@ -31,6 +31,8 @@ pub struct Holder<'a> {
     pub name: &'a str,
     /// Waits also for a server that was never there.
     pub patient: bool,
+    /// How long it stays at most, in seconds; `None`: as long as its client lives.
+    pub patience: Option<u64>,
 }
 
 /// Holds the session until `on_signal` has an answer, through restarts of the server, which may have another port each
@@ -79,7 +81,9 @@ impl Presence {
     /// As a holder that can wake its agent by itself.
     async fn open(client: &Client, holder: &Holder<'_>) -> Result<Self, Failure> {
         let path = format!("/api/sessions/{}/presence", segment(holder.session));
-        let query = [("client", holder.kind), ("wakes", "true"), ("name", holder.name)];
+        let patience = holder.patience.map(|seconds| seconds.to_string());
+        let mut query = vec![("client", holder.kind), ("wakes", "true"), ("name", holder.name)];
+        query.extend(patience.as_deref().map(|seconds| ("patience", seconds)));
         Ok(Self { response: client.stream(&path, &query).await?, buffer: Vec::new() })
     }
 

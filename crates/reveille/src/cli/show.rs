@@ -1,5 +1,6 @@
 //! How things look in a terminal.
 
+use super::until;
 use comfy_table::{ContentArrangement, Table, presets::NOTHING};
 use serde_json::Value;
 use std::io::Write;
@@ -23,20 +24,31 @@ pub fn seconds(value: &Value) -> String {
     value.as_f64().map_or_else(|| "?".into(), length)
 }
 
-/// A table of timers, as they come from the API.
-pub fn timers(timers: &[Value]) {
+/// A table of timers, as they come from the API at this instant.
+pub fn timers(timers: &[Value], now: i64) {
     let mut table = table(["ID", "STATUS", "LEFT", "TOTAL", "SESSION", "FOR"]);
     for timer in timers {
         table.add_row([
             plain(&timer["timer_id"]),
             plain(&timer["status"]),
-            seconds(&timer["remaining_time"]),
+            left(timer, now),
             seconds(&timer["total_duration"]),
             plain(&timer["session"]),
-            purpose(timer),
+            joined([words(timer), waits(timer)]),
         ]);
     }
     line(&table.to_string());
+}
+
+/// What a timer is for and what it waits for, on one line.
+pub fn words(timer: &Value) -> String {
+    let until = until::words(timer).map(|words| clean(&words)).unwrap_or_default();
+    joined([purpose(timer), schedule(timer), until])
+}
+
+/// Those that say something.
+pub fn joined<const N: usize>(parts: [String; N]) -> String {
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
 pub fn table<const N: usize>(header: [&str; N]) -> Table {
@@ -53,19 +65,70 @@ pub fn purpose(timer: &Value) -> String {
     }
 }
 
+/// `every 0 9 * * 1-5 (Europe/Berlin), 3 of 10 times`.
+pub fn schedule(timer: &Value) -> String {
+    let schedule = &timer["schedule"];
+    let zone = schedule["zone"].as_str().map(|zone| format!(" ({zone})")).unwrap_or_default();
+    let fired = match (schedule["fires"].as_u64(), schedule["max_fires"].as_u64()) {
+        (Some(fires), Some(max)) => format!(", {fires} of {max} times so far"),
+        (Some(1), None) => ", once so far".to_owned(),
+        (Some(fires), None) => format!(", {fires} times so far"),
+        (None, _) => String::new(),
+    };
+    if let Some(at) = schedule["at"].as_str() {
+        return format!("at {at}{zone}");
+    }
+    match (schedule["cron"].as_str(), schedule["interval"].as_f64()) {
+        (Some(cron), _) => format!("every {}{zone}{fired}", clean(cron)),
+        (None, Some(interval)) => format!("every {}{fired}", length(interval)),
+        (None, None) => String::new(),
+    }
+}
+
+/// What its end has to wait for.
+fn waits(timer: &Value) -> String {
+    let until = timer["waits_until"].as_i64().map(|ms| reveille_core::Timestamp::from_millis(ms).to_iso());
+    until.map(|until| format!("waits for {until} (quiet hours)")).unwrap_or_default()
+}
+
+/// Until it comes, which quiet hours may delay.
+fn left(timer: &Value, now: i64) -> String {
+    match timer["waits_until"].as_i64().filter(|_| timer["status"] != "paused") {
+        Some(opens) => length(((opens - now) as f64 / 1000.0).max(0.0).ceil()),
+        None => seconds(&timer["remaining_time"]),
+    }
+}
+
+/// The next times, one line each.
+fn next(timer: &Value) -> String {
+    let times = timer["schedule"]["next"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    times.collect::<Vec<_>>().join("\n         ")
+}
+
 /// One timer, field by field.
 pub fn timer(timer: &Value) {
     let rows = [
         ("timer", plain(&timer["timer_id"])),
         ("session", plain(&timer["session"])),
-        ("status", plain(&timer["status"])),
+        ("status", status(timer)),
         ("for", purpose(timer)),
         ("left", format!("{} of {}", seconds(&timer["remaining_time"]), seconds(&timer["total_duration"]))),
+        ("when", schedule(timer)),
+        ("next", next(timer)),
+        ("until", until::words(timer).map(|words| clean(words.trim_start_matches("until "))).unwrap_or_default()),
+        (if timer["met"] == true { "met" } else { "seen" }, plain(&timer["seen"])),
+        ("waits", waits(timer).trim_start_matches("waits ").to_owned()),
         ("why", plain(&timer["stop_reason"])),
     ];
     for (name, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
         line(&format!("{name:<8} {value}"));
     }
+}
+
+/// With whether what was waited for came, where the time was over first.
+fn status(timer: &Value) -> String {
+    let not_met = timer["status"] == "completed" && timer["met"] == false;
+    format!("{}{}", plain(&timer["status"]), if not_met { ", condition not met" } else { "" })
 }
 
 fn plain(value: &Value) -> String {

@@ -4,6 +4,7 @@ use super::{
     Common, Done, SessionArg,
     client::{Client, segment},
     show,
+    until::UntilArgs,
 };
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -24,16 +25,42 @@ pub struct TimerArgs {
     /// How long this call stands by at most [default: to the end]
     #[arg(long, short, value_name = "DURATION")]
     timeout: Option<String>,
+    /// At this time instead: 16:00, 2026-11-20T16:00, 2026-11-20T16:00:00+01:00
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["total", "id"])]
+    at: Option<String>,
+    /// Again and again: 10m, or cron fields such as "0 9 * * 1-5"
+    #[arg(long, value_name = "INTERVAL", conflicts_with_all = ["total", "id"])]
+    every: Option<String>,
+    /// The time zone of --at and --every, an IANA name [default: this machine's]
+    #[arg(long)]
+    zone: Option<String>,
+    /// What becomes of times that pass while the server is down: skip, latest or all [default: latest]
+    #[arg(long, value_name = "WHICH", requires = "every")]
+    catch_up: Option<String>,
+    /// End after so many times
+    #[arg(long, value_name = "COUNT", requires = "every")]
+    max_fires: Option<u32>,
     /// Continue this timer
     #[arg(long, value_name = "TIMER")]
     id: Option<String>,
+    #[command(flatten)]
+    until: UntilArgs,
     #[command(flatten)]
     session: SessionArg,
 }
 
 pub async fn run(common: &Common, client: &Client, args: TimerArgs) -> Done {
     let mut body = Map::new();
+    // People mean the clock they see.
+    let planned = args.at.is_some() || args.every.is_some();
+    let here = || jiff::tz::TimeZone::system().iana_name().map(str::to_owned);
+    let zone = if planned { args.zone.clone().or_else(here) } else { args.zone.clone() };
+    body.extend(args.max_fires.map(|max| ("max_fires".to_owned(), json!(max))));
     let fields = [
+        ("at", &args.at),
+        ("every", &args.every),
+        ("zone", &zone),
+        ("catch_up", &args.catch_up),
         ("total_duration", &args.total),
         ("timeout_duration", &args.timeout),
         ("reason", &args.reason),
@@ -44,6 +71,9 @@ pub async fn run(common: &Common, client: &Client, args: TimerArgs) -> Done {
         if let Some(value) = value {
             body.insert(name.into(), json!(value));
         }
+    }
+    if let Some(until) = args.until.value() {
+        body.insert("until".into(), until);
     }
     let path = format!("/api/sessions/{}/tools/timer", segment(&args.session.session));
     let bar = match shown(common, client, &args).await {
@@ -61,7 +91,9 @@ pub async fn run(common: &Common, client: &Client, args: TimerArgs) -> Done {
         tell(&result);
     }
     Ok(ExitCode::from(match result["outcome"].as_str() {
-        Some("completed" | "scheduled") => 0,
+        // The time was over first: what was waited for is not so.
+        Some("completed") if result["met"] == false => 4,
+        Some("completed" | "met" | "fired" | "scheduled") => 0,
         Some("stopped") => 5,
         _ => 4,
     }))
@@ -76,7 +108,8 @@ fn tell(result: &Value) {
     // The server's hint is for models; people are told the command.
     let id = result["timer_id"].as_str().unwrap_or_default();
     let next = match result["outcome"].as_str() {
-        Some("timeout" | "background" | "paused") => {
+        Some("fired") => format!("It comes again. Wait on with: reveille timer --id {id}"),
+        Some("timeout" | "message" | "background" | "paused") => {
             format!("The timer goes on. Continue with: reveille timer --id {id}")
         }
         Some("scheduled") => "When the time has come, a message waits in the inbox: reveille inbox".to_owned(),

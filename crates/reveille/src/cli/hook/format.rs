@@ -21,6 +21,8 @@ pub enum HookEvent {
     Start,
     /// Waits in the background and wakes an idle session (Claude Code, with `asyncRewake`)
     Rewake,
+    /// A tool of Reveille is about to be called: names the session in its arguments (Claude Code)
+    Tool,
 }
 
 impl HookClient {
@@ -56,7 +58,9 @@ impl HookClient {
             (HookClient::Gemini, HookEvent::Stop) => json!({"decision": "deny", "reason": text}),
             (HookClient::Gemini, HookEvent::Prompt) => context("BeforeAgent"),
             (HookClient::Cursor, HookEvent::Stop) => json!({"followup_message": text}),
-            (HookClient::Cursor, HookEvent::Prompt | HookEvent::Start) | (_, HookEvent::Rewake) => return None,
+            (HookClient::Cursor, HookEvent::Prompt | HookEvent::Start) | (_, HookEvent::Rewake | HookEvent::Tool) => {
+                return None;
+            }
         })
     }
 }
@@ -69,8 +73,16 @@ impl HookEvent {
             HookEvent::Prompt => "hook:prompt",
             HookEvent::Start => "hook:start",
             HookEvent::Rewake => "hook:rewake",
+            HookEvent::Tool => "hook:tool",
         }
     }
+}
+
+/// The call that is about to be made, with its session named. Whether it is allowed is not said: that is the user's.
+pub fn named(input: &Value, session: &str) -> Option<Value> {
+    let mut arguments = input["tool_input"].as_object()?.clone();
+    arguments.insert("session".into(), json!(session));
+    Some(json!({"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": arguments}}))
 }
 
 /// The conversation, by whatever name the client's JSON has for it.

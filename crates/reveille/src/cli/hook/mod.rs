@@ -8,7 +8,11 @@ mod rewake;
 
 pub use format::{HookClient, HookEvent};
 
-use super::{Common, Done, Failure, client::Client, fetch::Fetched};
+use super::{
+    Common, Done, Failure,
+    client::Client,
+    fetch::{Ask, Fetched},
+};
 use clap::Args;
 use serde_json::{Value, json};
 use std::{
@@ -22,6 +26,9 @@ const ANSWER: Duration = Duration::from_secs(5);
 /// The client's JSON is small, but may hold the last answer of the model.
 const INPUT_BYTES_MAX: u64 = 4 * 1024 * 1024;
 const INPUT: Duration = Duration::from_secs(5);
+/// Why a session starts, other than for the first time. Claude Code's tools over stdio know only the conversation that
+/// its window began with.
+const ANEW: [&str; 4] = ["resume", "clear", "fork", "compact"];
 
 #[derive(Args)]
 pub struct HookArgs {
@@ -42,9 +49,11 @@ pub struct HookArgs {
 }
 
 impl HookArgs {
-    /// Claude Code over stdio and Codex name the session in their calls; the others' models have to.
-    fn introduces(&self) -> bool {
-        (self.tell_session || self.client == HookClient::Gemini)
+    /// Codex names the session in its calls, and so does Claude Code over stdio until the conversation changes; the
+    /// others' models have to.
+    fn introduces(&self, said: &Said) -> bool {
+        let anew = said.anew && self.client == HookClient::ClaudeCode;
+        (self.tell_session || anew || self.client == HookClient::Gemini)
             && matches!(self.event, HookEvent::Start | HookEvent::Prompt)
     }
 }
@@ -55,6 +64,7 @@ pub fn run(common: &Common, args: HookArgs) -> Done {
         let said = said(&args).await?;
         match args.event {
             HookEvent::Rewake => rewake::run(common, &args, &said.session).await,
+            HookEvent::Tool => Ok(name(&args, &said)),
             _ => tell(common, &args, &said).await,
         }
     });
@@ -73,23 +83,37 @@ struct Said {
     session: String,
     /// The client's own name for it, which its tools may not know.
     by_client: bool,
-    /// The model has forgotten what it was told.
-    forgotten: bool,
+    /// The conversation begins anew for its client: the model has forgotten what it was told, or never heard it, and
+    /// tools that were told the conversation's name before may know another.
+    anew: bool,
+    /// The agent goes on because a hook has kept it from stopping, which its client allows only so often.
+    kept_going: bool,
     /// Where the agent works.
     cwd: Option<String>,
+    /// All that the client says.
+    input: Value,
 }
 
 /// Flag, environment, then what the client says: the same order in which the tools find their session.
 async fn said(args: &HookArgs) -> Result<Said, Failure> {
-    if let Some(session) = args.session.as_ref().filter(|session| !session.trim().is_empty()) {
-        return Ok(Said { session: session.clone(), by_client: false, forgotten: false, cwd: None });
-    }
     let input: Value = serde_json::from_str(&input().await).unwrap_or_default();
-    let Some(named) = format::session_of(&input) else {
+    let given = args.session.as_deref().filter(|session| !session.trim().is_empty());
+    let Some(session) = given.or_else(|| format::session_of(&input)).map(str::to_owned) else {
         return Err(Failure::Refused("the hook's input names no session; use --session".into()));
     };
-    let (forgotten, cwd) = (input["source"] == "compact", input["cwd"].as_str().map(str::to_owned));
-    Ok(Said { session: named.to_owned(), by_client: true, forgotten, cwd })
+    let anew = input["source"].as_str().is_some_and(|source| ANEW.contains(&source));
+    let (kept_going, cwd) = (input["stop_hook_active"] == true, input["cwd"].as_str().map(str::to_owned));
+    Ok(Said { session, by_client: given.is_none(), anew, kept_going, cwd, input })
+}
+
+/// A model that calls our tools need not know its session, and tools that were started with another conversation do.
+fn name(args: &HookArgs, said: &Said) -> ExitCode {
+    let named = format::named(&said.input, &said.session).filter(|_| args.client == HookClient::ClaudeCode);
+    match named {
+        Some(named) => say(&format!("{named}\n")),
+        None => say(args.client.silence()),
+    };
+    ExitCode::SUCCESS
 }
 
 /// Read on a thread of its own, which ends with the process: an input that never ends must not keep the agent waiting.
@@ -112,15 +136,17 @@ async fn tell(common: &Common, args: &HookArgs, said: &Said) -> Done {
         return Ok(ExitCode::SUCCESS);
     }
     let client = connect(common, args)?;
-    let introduces = said.by_client && args.introduces();
-    let (channel, cwd) = (args.event.channel(), said.cwd.as_deref());
-    let asked = within(Fetched::ask(&client, &said.session, channel, introduces, cwd)).await;
+    let introduces = said.by_client && args.introduces(said);
+    // What is told then may be dropped without a word; a hook that wakes is not counted.
+    let yields = args.event == HookEvent::Stop && said.kept_going;
+    let ask = Ask { channel: args.event.channel(), introduce: introduces, cwd: said.cwd.as_deref(), yields };
+    let asked = within(Fetched::ask(&client, &said.session, ask)).await;
     let (fetched, introduce) = match asked {
         // It is started by the first call, which is too late to learn the name.
         Err(Failure::NoServer(_)) if introduces && args.event == HookEvent::Start => (None, true),
         asked => asked?,
     };
-    let introduce = introduces && (introduce || said.forgotten);
+    let introduce = introduces && (introduce || said.anew);
     let introduction = introduce.then(|| format!("For Reveille's tools pass session: {}.", json!(said.session)));
     let parts: Vec<&str> =
         introduction.as_deref().into_iter().chain(fetched.as_ref().map(|fetched| fetched.text.as_str())).collect();

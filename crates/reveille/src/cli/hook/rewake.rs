@@ -7,7 +7,7 @@ use crate::cli::{
     fetch::Fetched,
     presence::{self, Holder, Signal},
 };
-use crate::http::presence::REWAKE;
+use crate::engine::REWAKE;
 use reveille_core::{Millis, duration};
 use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::json;
@@ -23,15 +23,16 @@ pub async fn run(common: &Common, args: &HookArgs, session: &str) -> Done {
     }
     let length = duration::parse("--timeout", &json!(args.timeout), WAIT_MAX)?;
     tokio::select! {
-        done = wait(common, args, session) => done,
+        done = wait(common, args, session, length) => done,
         () = tokio::time::sleep(length.to_std()) => Ok(ExitCode::SUCCESS),
         // Nobody would hear it, and it would count as told.
         () = left_alone() => Ok(ExitCode::SUCCESS),
     }
 }
 
-async fn wait(common: &Common, args: &HookArgs, session: &str) -> Done {
-    let holder = Holder { session, kind: args.client.kind(), name: REWAKE, patient: false };
+async fn wait(common: &Common, args: &HookArgs, session: &str, length: Millis) -> Done {
+    let patience = Some(length.get() / 1000);
+    let holder = Holder { session, kind: args.client.kind(), name: REWAKE, patient: false, patience };
     presence::follow(&holder, common, async |client, signal| match signal {
         Signal::Idle | Signal::Replaced => Ok(Some(ExitCode::SUCCESS)),
         Signal::Messages => {

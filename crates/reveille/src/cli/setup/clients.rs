@@ -15,6 +15,20 @@ pub enum SetupClient {
     Cline,
 }
 
+impl SetupClient {
+    /// The command that starts it; Cline lives in an editor.
+    pub fn program(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude",
+            Self::Codex => "codex",
+            Self::Opencode => "opencode",
+            Self::Gemini => "gemini",
+            Self::Cursor => "cursor-agent",
+            Self::Cline => "cline",
+        }
+    }
+}
+
 /// Where things are on this machine.
 pub struct Place<'a> {
     /// How hooks and clients call this program.
@@ -37,14 +51,25 @@ pub struct Piece {
 
 pub struct Setup {
     pub pieces: Vec<Piece>,
-    /// The command that resumes a session of this client, for `reveille.toml`.
-    pub wake: Option<(&'static str, Vec<&'static str>)>,
+    /// What resumes a session of this client, for `reveille.toml`.
+    pub wake: Option<Wake>,
     pub note: Option<&'static str>,
 }
 
-/// Claude Code gives a hook that waits in the background as long as it is told to; a day, and a little less for us.
-const REWAKE_SECONDS: u64 = 86_400;
-const REWAKE: &str = "rewake --timeout 23h";
+pub struct Wake {
+    pub client: &'static str,
+    pub command: Vec<&'static str>,
+    /// Variables of the command.
+    pub env: &'static [(&'static str, &'static str)],
+}
+
+/// Claude Code gives a hook that waits in the background as long as it is told to: twenty days, since it counts in
+/// milliseconds and more than 2³¹ of them would be none. A little less for us, so that the server knows what is too far.
+const REWAKE_SECONDS: u64 = 20 * 86_400;
+const REWAKE: &str = "rewake --timeout 479h";
+
+/// A woken agent has nobody to hear of a task that ends later, and would wait for it to its own end.
+const HEADLESS: &[(&str, &str)] = &[("CLAUDE_CODE_DISABLE_MCP_TASKS", "1")];
 
 /// Fields of an entry that only a program has, and those that only an address has.
 const OF_PROGRAMS: &[&str] = &["type", "command", "args", "env", "env_vars", "cwd", "environment"];
@@ -89,6 +114,7 @@ fn claude_code(place: &Place<'_>) -> Setup {
     // Over stdio the tools know the session by themselves.
     let told = |stdio, http| if place.http.is_some() { http } else { stdio };
     let hooks = vec![
+        place.hook_for("mcp__reveille__.*", "claude-code", "PreToolUse", "tool"),
         place.hook("claude-code", "Stop", "stop", json!({})),
         rewake("Stop"),
         place.hook("claude-code", "UserPromptSubmit", told("prompt", "prompt --tell-session"), json!({})),
@@ -100,7 +126,7 @@ fn claude_code(place: &Place<'_>) -> Setup {
             Piece { path: servers, what: "the tools", edits: server },
             Piece { path: settings, what: "hooks", edits: hooks },
         ],
-        wake: Some(("claude-code", vec!["claude", "-p", "--resume", "{session}"])),
+        wake: place.wake("claude-code", vec!["claude", "-p", "--resume", "{session}"], HEADLESS),
         note: None,
     }
 }
@@ -118,7 +144,8 @@ fn codex(place: &Place<'_>) -> Setup {
             Piece { path: home.join("config.toml"), what: "the tools", edits: servers },
             Piece { path: home.join("hooks.json"), what: "hooks", edits: hooks },
         ],
-        wake: Some(("codex", vec!["codex", "exec", "resume", "{session}", "-"])),
+        // It is asked to go on where it was; whether that is under version control is settled.
+        wake: place.wake("codex", vec!["codex", "exec", "resume", "--skip-git-repo-check", "{session}", "-"], &[]),
         note: Some("Codex runs new hooks only after you have trusted them: start it and type /hooks."),
     }
 }
@@ -152,7 +179,7 @@ fn gemini(place: &Place<'_>) -> Setup {
     }
     Setup {
         pieces: vec![Piece { path, what: "the tools and hooks", edits }],
-        wake: Some(("gemini", vec!["gemini", "--resume", "{session}", "-p", "{message}"])),
+        wake: place.wake("gemini", vec!["gemini", "--resume", "{session}", "-p", "{message}"], &[]),
         note: None,
     }
 }
@@ -212,6 +239,16 @@ impl Place<'_> {
         vec![Edit::Without { path: path.clone(), names }, Edit::Fields { path, fields }]
     }
 
+    /// Over HTTP nothing shows that a client is still open, and a command would resume what its window shows.
+    fn wake(
+        &self,
+        client: &'static str,
+        command: Vec<&'static str>,
+        env: &'static [(&'static str, &'static str)],
+    ) -> Option<Wake> {
+        self.http.is_none().then_some(Wake { client, command, env })
+    }
+
     fn arguments(&self) -> Vec<String> {
         ["mcp".to_owned()].into_iter().chain(self.options.iter().cloned()).collect()
     }
@@ -230,6 +267,19 @@ impl Place<'_> {
         let word = words.split(' ').next().unwrap_or(words);
         let mark = format!(" hook {client} {word}");
         Edit::Element { path: vec!["hooks", event], mark, element: json!({"hooks": [hook]}) }
+    }
+}
+
+impl Place<'_> {
+    /// The same for calls of tools of this name.
+    fn hook_for(&self, tools: &str, client: &str, event: &'static str, words: &str) -> Edit {
+        match self.hook(client, event, words, json!({})) {
+            Edit::Element { path, mark, mut element } => {
+                element["matcher"] = json!(tools);
+                Edit::Element { path, mark, element }
+            }
+            edit => edit,
+        }
     }
 }
 

@@ -165,6 +165,10 @@ fn toml_value(value: &Value) -> anyhow::Result<toml_edit::Value> {
             let values: Vec<toml_edit::Value> = list.iter().map(toml_value).collect::<Result<_, _>>()?;
             toml_edit::Array::from_iter(values).into()
         }
+        Value::Object(fields) => {
+            let values = fields.iter().map(|(name, value)| Ok((name.as_str(), toml_value(value)?)));
+            toml_edit::InlineTable::from_iter(values.collect::<anyhow::Result<Vec<_>>>()?).into()
+        }
         _ => bail!("not written to TOML"),
     })
 }

@@ -2,12 +2,15 @@
 
 mod clients;
 mod edit;
+mod state;
+
+pub use state::{Knows, states};
 
 use super::{Common, Done, Failure, show};
 use crate::config::Config;
 use anyhow::Context;
 use clap::Args;
-use clients::{Piece, Place, Setup, SetupClient};
+use clients::{Piece, Place, Setup, SetupClient, Wake};
 use edit::Edit;
 use serde_json::json;
 use std::{
@@ -37,7 +40,6 @@ pub fn run(common: &Common, args: SetupArgs) -> Done {
     let config = common.load()?;
     let url = args.http.then(|| address(common, &config)).transpose()?.map(|url| format!("{url}/mcp"));
     let (program, options) = (program(), options(common)?);
-    let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let place = Place {
         program: &program,
         options: &options,
@@ -48,16 +50,37 @@ pub fn run(common: &Common, args: SetupArgs) -> Done {
     };
     let mut setup = clients::setup(args.client, &place)?;
     setup.pieces.extend(wake(&setup, common.config.clone().unwrap_or_else(Config::default_path)));
+    let wakes = setup.wake.is_some();
     for piece in &setup.pieces {
         if args.write { write(piece)? } else { print(piece)? }
     }
     if let Some(note) = setup.note {
         show::line(note);
     }
+    if wakes {
+        show::line(PERMISSIONS);
+    }
+    if args.http {
+        show::line(OVER_HTTP);
+        if config.token.is_some() {
+            show::line(LOCKED);
+        }
+    }
     if !args.write {
         show::line("Nothing was changed; add --write to have it done.");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+const PERMISSIONS: &str = "What a woken agent may do without asking is up to you: add the client's own permission flags to the \
+    wake command.";
+const OVER_HTTP: &str = "No wake command is set up over HTTP, where nothing shows that a client is still open. For that, leave out \
+    --http.";
+const LOCKED: &str = "The server wants its token, which is not written into other programs' files: have the client send the header \
+    `Authorization: Bearer TOKEN`.";
+
+fn variable(name: &str) -> Option<PathBuf> {
+    env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
 /// Where the server is.
@@ -93,10 +116,13 @@ fn options(common: &Common) -> Result<Vec<String>, Failure> {
 
 /// The rule that brings a session back when no client is there.
 fn wake(setup: &Setup, path: PathBuf) -> Option<Piece> {
-    let (name, command) = setup.wake.as_ref()?;
-    let fields = json!({"match": format!("{name}*"), "command": command});
-    let edits = vec![Edit::Default { path: vec!["wake", name], fields }];
-    Some(Piece { path, what: "the wake command (takes effect when the server is started again)", edits })
+    let Wake { client, command, env } = setup.wake.as_ref()?;
+    let mut fields = json!({"match": format!("{client}*"), "command": command});
+    for (name, value) in *env {
+        fields["env"][name] = json!(value);
+    }
+    let edits = vec![Edit::Default { path: vec!["wake", client], fields }];
+    Some(Piece { path, what: "the wake command", edits })
 }
 
 fn print(piece: &Piece) -> Result<(), Failure> {
@@ -109,11 +135,7 @@ fn write(piece: &Piece) -> Result<(), Failure> {
     // A link (dotfiles) stays one: what it points to is changed.
     let path = fs::canonicalize(&piece.path).unwrap_or_else(|_| piece.path.clone());
     let shown = piece.path.display();
-    let before = match fs::read_to_string(&path) {
-        Ok(text) => Some(text),
-        Err(error) if error.kind() == ErrorKind::NotFound => None,
-        Err(error) => return Err(Failure::Refused(format!("{shown} cannot be read: {error}"))),
-    };
+    let before = content(&piece.path).map_err(Failure::Refused)?;
     let after = edited(piece, before.as_deref().unwrap_or_default())?;
     if before.as_deref() == Some(after.as_str()) {
         show::line(&format!("{shown}: {} is there already", piece.what));
@@ -122,6 +144,15 @@ fn write(piece: &Piece) -> Result<(), Failure> {
     replace(&path, before.as_deref(), &after).with_context(|| format!("{shown} cannot be written"))?;
     show::line(&format!("{shown}: {} written", piece.what));
     Ok(())
+}
+
+/// What is in a file; `None` if there is none.
+fn content(path: &Path) -> Result<Option<String>, String> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(format!("{} cannot be read: {error}", path.display())),
+    }
 }
 
 fn edited(piece: &Piece, text: &str) -> Result<String, Failure> {

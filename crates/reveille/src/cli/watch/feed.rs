@@ -1,13 +1,16 @@
 //! Keeps the list true: read once, and again whenever something happens.
 
-use super::super::{Failure, client::Client};
+use super::super::{
+    Failure,
+    client::Client,
+    pending::{self, Pending},
+};
 use reqwest::Response;
-use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc::Sender;
 
-/// No screen shows more.
-const SHOWN_MAX: &str = "500";
+/// No screen shows more of a kind.
+const SHOWN_MAX: usize = 500;
 /// Of many changes at once, the list is read once.
 const GATHER: Duration = Duration::from_millis(100);
 const RECONNECT_FIRST: Duration = Duration::from_millis(300);
@@ -21,19 +24,16 @@ pub enum Update {
     Said(String),
 }
 
-/// Live timers, the soonest first, and the server's time.
+/// All that is pending, the soonest first, and the server's time.
 pub struct Listed {
-    pub timers: Vec<Value>,
+    pub pending: Vec<Pending>,
     pub now: i64,
 }
 
 pub async fn load(client: &Client, session: Option<&str>) -> Result<Listed, Failure> {
-    let mut query = vec![("order", "soonest"), ("limit", SHOWN_MAX)];
-    query.extend(session.map(|session| ("session", session)));
-    let mut page = client.get("/api/timers", &query).await?;
-    let timers = page["timers"].as_array_mut().map(std::mem::take).unwrap_or_default();
+    let pending = pending::load(client, session, SHOWN_MAX).await?;
     let now = client.get("/api/stats", &[]).await?["now"].as_i64().unwrap_or_default();
-    Ok(Listed { timers, now })
+    Ok(Listed { pending, now })
 }
 
 /// Until the one who looks has gone.

@@ -8,12 +8,13 @@ mod model;
 use super::{
     Common, Done, Failure,
     client::{Client, segment},
+    pending::Kind,
 };
 use clap::Args;
 use crossterm::event::{Event, EventStream, KeyEventKind};
 use feed::Update;
 use futures_util::StreamExt;
-use model::{Ask, Model};
+use model::{Act, Ask, Model};
 use serde_json::json;
 use std::{io::IsTerminal, process::ExitCode, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
@@ -56,10 +57,7 @@ pub async fn run(common: &Common, args: WatchArgs) -> Done {
             key = keys.next() => match key {
                 Some(Ok(Event::Key(key))) if key.kind != KeyEventKind::Release => match model.key(key) {
                     Some(Ask::Quit) => break Ok(()),
-                    Some(Ask::Act { id, action, duration, reason }) => {
-                        let body = json!({"reason": reason, "pause_duration": duration});
-                        tokio::spawn(act(client.clone(), id, action, body, sender.clone()));
-                    }
+                    Some(Ask::Act(act)) => drop(tokio::spawn(carry_out(client.clone(), act, sender.clone()))),
                     None => {}
                 },
                 Some(Ok(_)) => {}
@@ -72,14 +70,13 @@ pub async fn run(common: &Common, args: WatchArgs) -> Done {
     ended.map(|()| ExitCode::SUCCESS)
 }
 
-async fn act(
-    client: Arc<Client>,
-    id: String,
-    action: &'static str,
-    body: serde_json::Value,
-    say: mpsc::Sender<Update>,
-) {
-    let said = match client.post(&format!("/api/timers/{}/{action}", segment(&id)), &body).await {
+async fn carry_out(client: Arc<Client>, act: Act, say: mpsc::Sender<Update>) {
+    let Act { kind, id, action, duration, reason } = act;
+    let (path, body) = match kind {
+        Kind::Reminder => ("reminders", json!({})),
+        _ => ("timers", json!({"reason": reason, "pause_duration": duration})),
+    };
+    let said = match client.post(&format!("/api/{path}/{}/{action}", segment(&id)), &body).await {
         Ok(_) => format!("{id}: {action} done"),
         Err(Failure::Refused(why) | Failure::NoServer(why)) => why,
     };

@@ -1,8 +1,10 @@
 //! What is seen, and what a key does to it. Pure: time is given, and what is to be done is an answer.
 
-use super::feed::{Listed, Update};
+use super::{
+    super::pending::{Kind, Pending},
+    feed::{Listed, Update},
+};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use serde_json::Value;
 use std::time::Instant;
 
 /// Enough for a reason; more is not typed into a line.
@@ -10,7 +12,7 @@ const INPUT_CHARS_MAX: usize = 200;
 
 pub struct Model {
     pub session: Option<String>,
-    pub timers: Vec<Value>,
+    pub pending: Vec<Pending>,
     pub connected: bool,
     pub said: String,
     pub question: Option<Question>,
@@ -22,6 +24,7 @@ pub struct Model {
 
 /// A line to be filled in before something is done.
 pub struct Question {
+    pub kind: Kind,
     pub id: String,
     pub action: &'static str,
     pub words: &'static str,
@@ -32,14 +35,39 @@ pub struct Question {
 #[derive(Debug, PartialEq)]
 pub enum Ask {
     Quit,
-    Act { id: String, action: &'static str, duration: Option<String>, reason: Option<String> },
+    Act(Act),
+}
+
+#[derive(Debug, PartialEq)]
+pub struct Act {
+    pub kind: Kind,
+    pub id: String,
+    pub action: &'static str,
+    pub duration: Option<String>,
+    pub reason: Option<String>,
+}
+
+/// What a key means for one kind of thing: a question, or why it means nothing.
+fn meaning(key: char, kind: Kind) -> Result<(&'static str, &'static str, &'static str), &'static str> {
+    match (key, kind) {
+        ('s', Kind::Timer) => Ok(("stop", "Stop it for good. Reason, if any", "")),
+        ('c', Kind::Timer) => Ok(("cancel", "Let it run in the background. Reason, if any", "")),
+        ('p', Kind::Timer) => Ok(("pause", "Pause it for", "5m")),
+        ('r', Kind::Timer) => Ok(("resume", "Resume it. Reason, if any", "")),
+        ('c' | 's', Kind::Reminder) => Ok(("cancel", "Cancel the reminder: it will not be told", "")),
+        (_, Kind::Reminder) => Err("a reminder has its due time and cannot be paused; c cancels it"),
+        (_, Kind::SessionTimer) => {
+            Err("a session timer follows its agent's configuration; closing its session ends it")
+        }
+        _ => Err("this key means nothing here"),
+    }
 }
 
 impl Model {
     pub fn new(session: Option<String>) -> Self {
         Self {
             session,
-            timers: Vec::new(),
+            pending: Vec::new(),
             connected: false,
             said: String::new(),
             question: None,
@@ -50,9 +78,9 @@ impl Model {
 
     pub fn update(&mut self, update: Update) {
         match update {
-            Update::List(Listed { timers, now }) => {
+            Update::List(Listed { pending, now }) => {
                 let place = self.selected_place();
-                self.timers = timers;
+                self.pending = pending;
                 (self.connected, self.read_at) = (true, (now, Instant::now()));
                 // What was selected may be gone; then what has taken its place is.
                 if self.selected_place().is_none() {
@@ -70,12 +98,12 @@ impl Model {
     }
 
     pub fn selected_place(&self) -> Option<usize> {
-        self.timers.iter().position(|timer| timer["timer_id"].as_str() == self.selected.as_deref())
+        self.pending.iter().position(|one| Some(one.id.as_str()) == self.selected.as_deref())
     }
 
     fn select(&mut self, place: usize) {
-        let timer = self.timers.get(place.min(self.timers.len().saturating_sub(1)));
-        self.selected = timer.and_then(|timer| timer["timer_id"].as_str()).map(str::to_owned);
+        let one = self.pending.get(place.min(self.pending.len().saturating_sub(1)));
+        self.selected = one.map(|one| one.id.clone());
     }
 
     pub fn key(&mut self, key: KeyEvent) -> Option<Ask> {
@@ -93,18 +121,20 @@ impl Model {
             KeyCode::Up | KeyCode::Char('k') => self.select(place.saturating_sub(1)),
             KeyCode::Home | KeyCode::Char('g') => self.select(0),
             KeyCode::End | KeyCode::Char('G') => self.select(usize::MAX),
-            KeyCode::Char('s') => self.ask("stop", "Stop it for good. Reason, if any", ""),
-            KeyCode::Char('c') => self.ask("cancel", "Let it run in the background. Reason, if any", ""),
-            KeyCode::Char('p') => self.ask("pause", "Pause it for", "5m"),
-            KeyCode::Char('r') => self.ask("resume", "Resume it. Reason, if any", ""),
+            KeyCode::Char(key @ ('s' | 'c' | 'p' | 'r')) => self.ask(key),
             _ => {}
         }
         None
     }
 
-    fn ask(&mut self, action: &'static str, words: &'static str, input: &str) {
-        if let Some(id) = self.selected.clone() {
-            self.question = Some(Question { id, action, words, input: input.to_owned() });
+    fn ask(&mut self, key: char) {
+        let Some(one) = self.selected_place().and_then(|place| self.pending.get(place)) else { return };
+        match meaning(key, one.kind) {
+            Ok((action, words, input)) => {
+                let (kind, id) = (one.kind, one.id.clone());
+                self.question = Some(Question { kind, id, action, words, input: input.to_owned() });
+            }
+            Err(why) => self.said = why.to_owned(),
         }
     }
 
@@ -115,10 +145,10 @@ impl Model {
             KeyCode::Backspace => drop(question.input.pop()),
             KeyCode::Char(letter) if question.input.chars().count() < INPUT_CHARS_MAX => question.input.push(letter),
             KeyCode::Enter => {
-                let Question { id, action, input, .. } = self.question.take()?;
+                let Question { kind, id, action, input, .. } = self.question.take()?;
                 let input = Some(input.trim().to_owned()).filter(|input| !input.is_empty());
                 let (duration, reason) = if action == "pause" { (input, None) } else { (None, input) };
-                return Some(Ask::Act { id, action, duration, reason });
+                return Some(Ask::Act(Act { kind, id, action, duration, reason }));
             }
             _ => {}
         }
@@ -129,6 +159,7 @@ impl Model {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::pending;
     use serde_json::json;
 
     fn press(model: &mut Model, code: KeyCode) -> Option<Ask> {
@@ -136,7 +167,8 @@ mod tests {
     }
 
     fn list(ids: &[&str]) -> Update {
-        Update::List(Listed { timers: ids.iter().map(|id| json!({"timer_id": id})).collect(), now: 5 })
+        let timers: Vec<_> = ids.iter().map(|id| (Kind::Timer, json!({"timer_id": id}))).collect();
+        Update::List(Listed { pending: pending::tests::list(&timers), now: 5 })
     }
 
     #[test]
@@ -164,14 +196,32 @@ mod tests {
         press(&mut model, KeyCode::Char('p'));
         press(&mut model, KeyCode::Backspace);
         press(&mut model, KeyCode::Char('s'));
-        let pause = Ask::Act { id: "a".into(), action: "pause", duration: Some("5s".into()), reason: None };
+        let act = |action, duration| Act { kind: Kind::Timer, id: "a".into(), action, duration, reason: None };
+        let pause = Ask::Act(act("pause", Some("5s".into())));
         assert_eq!(press(&mut model, KeyCode::Enter), Some(pause));
         press(&mut model, KeyCode::Char('s'));
         press(&mut model, KeyCode::Char('q'));
         assert_eq!(press(&mut model, KeyCode::Esc), None, "only the question is left");
         press(&mut model, KeyCode::Char('s'));
-        let stop = Ask::Act { id: "a".into(), action: "stop", duration: None, reason: None };
-        assert_eq!(press(&mut model, KeyCode::Enter), Some(stop));
+        assert_eq!(press(&mut model, KeyCode::Enter), Some(Ask::Act(act("stop", None))));
         assert_eq!(press(&mut model, KeyCode::Char('q')), Some(Ask::Quit));
+    }
+
+    #[test]
+    fn keys_that_do_not_apply_say_so() {
+        let mut model = Model::new(None);
+        let (reminder, idle) = (json!({"taskId": "r"}), json!({"timer_instance_id": "st"}));
+        let pending = pending::tests::list(&[(Kind::Reminder, reminder), (Kind::SessionTimer, idle)]);
+        model.update(Update::List(Listed { pending, now: 5 }));
+        press(&mut model, KeyCode::Char('p'));
+        assert!(model.question.is_none() && model.said.contains("cannot be paused"), "{}", model.said);
+        press(&mut model, KeyCode::Char('c'));
+        let Some(Ask::Act(act)) = press(&mut model, KeyCode::Enter) else { panic!("nothing is asked for") };
+        assert_eq!((act.kind, act.id.as_str(), act.action), (Kind::Reminder, "r", "cancel"));
+        press(&mut model, KeyCode::Down);
+        for key in ['s', 'c', 'p', 'r'] {
+            press(&mut model, KeyCode::Char(key));
+            assert!(model.question.is_none() && model.said.contains("closing its session"), "{key}: {}", model.said);
+        }
     }
 }

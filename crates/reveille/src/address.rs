@@ -1,7 +1,7 @@
 //! Where the server of a data directory is. It says so in a file there for as long as it runs. One that was killed leaves
 //! the file behind, and its port may be another server's by then: requests by that address name the server they mean.
 
-use crate::secret;
+use crate::{private, secret};
 use std::{fs, io, net::SocketAddr, path::Path};
 
 /// The server a request is meant for; any other refuses it.
@@ -32,8 +32,6 @@ impl Address {
 
     /// In one step, so that nobody reads half of it.
     pub fn write(&self, file: &Path) -> io::Result<()> {
-        let new = file.with_extension("new");
-        fs::write(&new, format!("{}\n{}\n", self.url, self.server.as_deref().unwrap_or_default()))?;
-        fs::rename(new, file)
+        private::write(file, &format!("{}\n{}\n", self.url, self.server.as_deref().unwrap_or_default()))
     }
 }

@@ -3,16 +3,19 @@
 
 pub mod gateway;
 mod token;
+mod until;
 
 pub use token::Token;
+pub use until::UntilConfig;
 
 use crate::{
-    agents::{self, AgentConfig, executor},
+    access::TokenFile,
+    agents::{self, AgentConfig, executor, hidden},
     clock_stage::check_tools,
     wake::{Rules, WakeRule},
 };
 use gateway::GatewayConfig;
-use reveille_core::{Limits, Millis, duration};
+use reveille_core::{Limits, Millis, Quiet, duration};
 use reveille_store::PostgresOptions;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{
@@ -21,6 +24,7 @@ use std::{
     env, fs,
     net::SocketAddr,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 use toml::{Table, Value};
 
@@ -28,6 +32,7 @@ pub const DEFAULT_LISTEN: &str = "127.0.0.1:7383";
 const DATABASE: &str = "reveille.db";
 /// Where a running server leaves its address, so that commands find it whatever port it has.
 const ADDRESS: &str = "address";
+const TOKENS: &str = "tokens.toml";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -47,6 +52,8 @@ pub struct Config {
     /// The token itself: only from there. Without one, whoever reaches the server may use it.
     #[serde(skip)]
     pub token: Option<Token>,
+    /// A file of further tokens, by their hashes, with what each allows; `tokens.toml` in the data directory unless given.
+    pub tokens_file: Option<PathBuf>,
     /// The dashboard's files, for work on them, instead of those in the binary.
     pub ui_dir: Option<PathBuf>,
     /// Ended timers, delivered messages and history are kept this long.
@@ -63,6 +70,11 @@ pub struct Config {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub agent: Vec<AgentConfig>,
     pub agents: AgentsConfig,
+    /// What timers may wait for.
+    pub until: UntilConfig,
+    /// Quiet hours of all sessions that have none of their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quiet: Option<Quiet>,
     /// The file this was read from, if there was one.
     #[serde(skip)]
     pub source: Option<PathBuf>,
@@ -113,7 +125,8 @@ pub struct McpConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentsConfig {
-    /// A directory of agents, one to a file, as JSON or TOML. Its files are watched, as this one is.
+    /// A directory of agents, one to a file, as JSON or TOML; beside this file, if it is not absolute. Its files are watched,
+    /// as this one is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dir: Option<PathBuf>,
     /// Whether tools and webhooks of agents from the API may be on this machine or a private network. Unless given: yes
@@ -128,12 +141,14 @@ pub struct AgentsConfig {
     pub concurrency_per_host: usize,
     /// Agents from the API that are kept ready in memory.
     pub cache: usize,
+    /// Turns of `query` at once, of all sessions; more are refused, to be asked again.
+    pub turns: usize,
 }
 
 impl Default for AgentsConfig {
     fn default() -> Self {
         let (dir, allow_private, api_secrets) = (None, None, Vec::new());
-        Self { dir, allow_private, api_secrets, concurrency: 50, concurrency_per_host: 16, cache: 256 }
+        Self { dir, allow_private, api_secrets, concurrency: 50, concurrency_per_host: 16, cache: 256, turns: 256 }
     }
 }
 
@@ -154,6 +169,8 @@ pub struct LimitsConfig {
     pub turn: Length,
     /// Attempts of a tool call that a timer fired.
     pub call_attempts: u32,
+    /// Requests of one token, or of one address where there are no tokens; more are refused with 429. 0: no limit.
+    pub requests_per_second: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -178,6 +195,7 @@ impl Default for Config {
             allowed_hosts: Vec::new(),
             token_file: None,
             token: None,
+            tokens_file: None,
             ui_dir: None,
             retention: Length(Millis::from_secs(7 * 24 * 3600)),
             wake_concurrency: 4,
@@ -188,6 +206,8 @@ impl Default for Config {
             any_port: false,
             agent: Vec::new(),
             agents: AgentsConfig::default(),
+            until: UntilConfig::default(),
+            quiet: None,
             source: None,
             wake: BTreeMap::new(),
         }
@@ -213,6 +233,7 @@ impl Default for LimitsConfig {
             session_timers_per_session: 10,
             turn: Length(limits.turn),
             call_attempts: limits.call_attempts_max,
+            requests_per_second: 0,
         }
     }
 }
@@ -260,6 +281,7 @@ const KEYS: &[(&str, Form)] = &[
     ("database.poll", Form::Text),
     ("allowed_hosts", Form::List),
     ("token_file", Form::Text),
+    ("tokens_file", Form::Text),
     ("ui_dir", Form::Text),
     ("retention", Form::Text),
     ("wake_concurrency", Form::Plain),
@@ -272,6 +294,7 @@ const KEYS: &[(&str, Form)] = &[
     ("limits.session_timers_per_session", Form::Plain),
     ("limits.turn", Form::Text),
     ("limits.call_attempts", Form::Plain),
+    ("limits.requests_per_second", Form::Plain),
     ("gateway.connect_timeout", Form::Text),
     ("gateway.first_byte_timeout", Form::Text),
     ("gateway.idle_timeout", Form::Text),
@@ -282,6 +305,10 @@ const KEYS: &[(&str, Form)] = &[
     ("gateway.max_body_bytes", Form::Plain),
     ("gateway.max_bodies_bytes", Form::Plain),
     ("gateway.max_event_bytes", Form::Plain),
+    ("gateway.max_held_bytes", Form::Plain),
+    ("gateway.max_rounds", Form::Plain),
+    ("gateway.max_continuations", Form::Plain),
+    ("gateway.show_calls", Form::Plain),
     ("gateway.tools", Form::List),
     ("gateway.hold", Form::Plain),
     ("gateway.max_hold", Form::Text),
@@ -294,6 +321,14 @@ const KEYS: &[(&str, Form)] = &[
     ("agents.concurrency", Form::Plain),
     ("agents.concurrency_per_host", Form::Plain),
     ("agents.cache", Form::Plain),
+    ("agents.turns", Form::Plain),
+    ("until.allow_private", Form::Plain),
+    ("until.files", Form::List),
+    ("until.processes", Form::Plain),
+    ("until.commands", Form::Plain),
+    ("until.concurrency", Form::Plain),
+    ("until.rate", Form::Plain),
+    ("until.max_interval", Form::Text),
     ("stats.poll_interval", Form::Text),
     ("mcp.standby_max", Form::Text),
     ("mcp.standby", Form::Pairs),
@@ -311,6 +346,16 @@ impl Config {
         };
         let config = Self::parse(path, &text, |name| env::var(name).ok())?;
         Ok(Self { source: Some(path.to_owned()), ..config })
+    }
+
+    /// The environment alone, as far as it makes sense.
+    pub fn without_file() -> Self {
+        Self::parse(Path::new(""), "", |name| env::var(name).ok()).unwrap_or_default()
+    }
+
+    /// A file of this text, whatever the environment says.
+    pub fn read(path: &Path, text: &str) -> Result<Self, ConfigError> {
+        Self::parse(path, text, |_| None)
     }
 
     /// The file in the XDG configuration directory.
@@ -335,6 +380,9 @@ impl Config {
         let mut config: Config = table.try_into().map_err(invalid)?;
         // Beside the file that names it, wherever the program was started.
         let file = config.token_file.as_ref().map(|file| path.parent().unwrap_or(Path::new("")).join(file));
+        let beside = |file: PathBuf| path.parent().unwrap_or(Path::new("")).join(file);
+        config.tokens_file = config.tokens_file.map(beside);
+        config.agents.dir = config.agents.dir.map(beside);
         config.token = Token::find(variable(token::VARIABLE), file.as_deref())?;
         Ok(config)
     }
@@ -351,11 +399,14 @@ impl Config {
         if self.database.statement_timeout.0.is_zero() || self.database.poll.0.is_zero() {
             return value("database", "`statement_timeout` and `poll` must be longer than nothing");
         }
-        if !self.listen.ip().is_loopback() && self.token.is_none() {
+        let tokens = self.tokens();
+        let entries =
+            tokens.read().map_err(|error| ConfigError::Value { key: "tokens_file".into(), why: error.to_string() })?;
+        if !self.listen.ip().is_loopback() && self.token.is_none() && entries.is_empty() {
             return value(
                 "listen",
                 "anybody who reaches this address could use the server; listen on 127.0.0.1, or give it a token \
-                 (`token_file`, or the variable REVEILLE_TOKEN)",
+                 (`reveille token new`, `token_file`, or the variable REVEILLE_TOKEN)",
             );
         }
         if self.server_id.as_ref().is_some_and(|id| id.trim().is_empty()) {
@@ -374,6 +425,7 @@ impl Config {
             ("agents.concurrency", self.agents.concurrency),
             ("agents.concurrency_per_host", self.agents.concurrency_per_host),
             ("agents.cache", self.agents.cache),
+            ("agents.turns", self.agents.turns),
         ] {
             if value_of == 0 {
                 return value(key, "must be at least 1");
@@ -382,16 +434,22 @@ impl Config {
         if self.limits.call_attempts == 0 {
             return value("limits.call_attempts", "must be at least 1");
         }
+        self.check_wake()?;
+        self.until.check()?;
+        check_tools(&self.gateway.tools).map_err(|why| ConfigError::Value { key: "gateway.tools".into(), why })?;
+        agents::check(self).map_err(|invalid| ConfigError::Value { key: invalid.field.into(), why: invalid.why })?;
+        self.gateway.settings().map(drop)
+    }
+
+    pub fn check_wake(&self) -> Result<(), ConfigError> {
         if self.wake_concurrency == 0 {
-            return value("wake_concurrency", "must be at least 1");
+            return Err(ConfigError::Value { key: "wake_concurrency".into(), why: "must be at least 1".into() });
         }
         for (name, rule) in &self.wake {
             let wrong = |(field, why)| ConfigError::Value { key: format!("wake.{name}{field}").into(), why };
             rule.check(name).map_err(wrong)?;
         }
-        check_tools(&self.gateway.tools).map_err(|why| ConfigError::Value { key: "gateway.tools".into(), why })?;
-        agents::check(self).map_err(|invalid| ConfigError::Value { key: invalid.field.into(), why: invalid.why })?;
-        self.gateway.settings().map(drop)
+        Ok(())
     }
 
     pub fn limits(&self) -> Limits {
@@ -408,6 +466,7 @@ impl Config {
             idle_session: self.retention.0,
             call_attempts_max: self.limits.call_attempts,
             poll_interval: self.stats.poll_interval.0,
+            quiet: self.quiet.clone().map(Arc::new),
             ..Limits::default()
         }
     }
@@ -453,6 +512,10 @@ impl Config {
             let user = login.split(':').next().unwrap_or_default();
             self.database_url = Some(format!("{scheme}://{user}:***@{place}"));
         }
+        self.agent.iter_mut().for_each(hidden::hide);
+        // What is given to others literally may be a secret.
+        let given = self.wake.values_mut().flat_map(|rule| rule.env.values_mut());
+        given.for_each(|value| *value = "***".into());
     }
 
     /// Where everything is kept, for people to read: never with a password.
@@ -465,6 +528,10 @@ impl Config {
 
     pub fn database(&self) -> PathBuf {
         self.data_dir.join(DATABASE)
+    }
+
+    pub fn tokens(&self) -> TokenFile {
+        TokenFile { path: self.tokens_file.clone().unwrap_or_else(|| self.data_dir.join(TOKENS)) }
     }
 
     pub fn address_file(&self) -> PathBuf {
@@ -592,10 +659,18 @@ mod tests {
     #[test]
     fn every_key_has_an_environment_variable() {
         let agents = AgentsConfig { dir: Some("x".into()), allow_private: Some(true), ..AgentsConfig::default() };
+        let until = UntilConfig {
+            allow_private: Some(true),
+            files: Some(vec!["/x".into()]),
+            processes: Some(true),
+            ..UntilConfig::default()
+        };
         let full = Config {
+            until,
             server_id: Some("x".into()),
             database_url: Some("x".into()),
             token_file: Some("x".into()),
+            tokens_file: Some("x".into()),
             ui_dir: Some("x".into()),
             agents,
             ..Config::default()

@@ -7,7 +7,7 @@ use crate::{
     metrics::{GatewayLabels, LimitLabels, Metrics, TokenLabels},
 };
 use anyhow::Context;
-use reveille_gateway::{Gateway, Net, Observer, Outcome, Report, Upstream};
+use reveille_gateway::{Dial, Gateway, Net, Observer, Outcome, Report, Settings, Upstream};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -17,8 +17,19 @@ pub fn open(config: &GatewayConfig, engine: &Arc<Engine>, stop: CancellationToke
         true => Net::with_system_roots().context("the system's certificates cannot be read")?,
         false => Net::plain(),
     };
-    let gateway = Gateway::new(settings, Arc::new(net)).observe(Arc::new(Notes(engine.clone())));
-    Ok(gateway.stage(ClockStage::new(config, engine, stop)))
+    Ok(over(Arc::new(net), settings, config, engine, stop))
+}
+
+/// The same over connections of any kind.
+pub fn over(
+    dial: Arc<dyn Dial>,
+    settings: Settings,
+    config: &GatewayConfig,
+    engine: &Arc<Engine>,
+    stop: CancellationToken,
+) -> Gateway {
+    let gateway = Gateway::new(settings, dial).observe(Arc::new(Notes(engine.clone())));
+    gateway.stage(ClockStage::new(config, engine, stop))
 }
 
 fn is_secure(upstream: &Upstream) -> bool {
@@ -33,17 +44,25 @@ impl Observer for Notes {
         count(&self.0.metrics, report);
         let turn = &report.turn;
         let ms = |duration: std::time::Duration| duration.as_millis() as u64;
+        let fault = match &report.outcome {
+            Outcome::Failed(fault) => Some(cut(&fault.to_string())),
+            Outcome::Complete | Outcome::Reported | Outcome::ClientGone => None,
+        };
         let (input, output) = report.usage.map(|usage| (usage.input_tokens, usage.output_tokens)).unzip();
         tracing::info!(
             target: "reveille::gateway",
+            request = turn.id,
             protocol = turn.protocol.name(),
-            model = %turn.model.escape_debug(),
+            path = report.path.as_deref().map(cut),
+            model = cut(&turn.model),
             upstream = turn.upstream,
             stream = turn.stream,
+            subagent = turn.subagent,
             session = turn.session.as_ref().map(|session| session.id.as_str()),
-            agent = turn.agent.as_deref(),
+            agent = turn.agent.as_deref().map(cut),
             status = report.status.as_u16(),
             outcome = report.outcome.name(),
+            fault,
             limit = report.outcome.limit().map(|limit| limit.name()),
             first_byte_ms = report.first_byte.map(ms),
             took_ms = ms(report.took),
@@ -55,23 +74,32 @@ impl Observer for Notes {
             output_tokens = output,
             "call"
         );
-        if let Outcome::Failed(fault) = &report.outcome {
-            tracing::debug!(target: "reveille::gateway", %fault, "failed");
-        }
     }
+
+    fn left_out(&self, upstream: &str, why: &str) {
+        tracing::warn!(target: "reveille::gateway", upstream, why = cut(why), "left out of the list of models");
+    }
+}
+
+/// What others wrote, on one line and no longer than this.
+fn cut(text: &str) -> String {
+    const CHARS_MAX: usize = 300;
+    text.chars().take(CHARS_MAX).flat_map(char::escape_debug).collect()
 }
 
 fn count(metrics: &Metrics, report: &Report) {
     let (metrics, upstream) = (&metrics.gateway, &report.turn.upstream);
     let outcome = report.outcome.name();
-    let labels = GatewayLabels { protocol: report.turn.protocol.name(), upstream: upstream.clone(), outcome };
+    // What is only passed on has no protocol that anybody looked at.
+    let protocol = if report.path.is_some() { "other" } else { report.turn.protocol.name() };
+    let labels = GatewayLabels { protocol, upstream: upstream.clone(), outcome };
     metrics.requests.get_or_create(&labels).inc();
     metrics.chunks.inc_by(report.chunks);
     metrics.bytes.inc_by(report.bytes);
     if let Some(limit) = report.outcome.limit() {
         metrics.limits.get_or_create(&LimitLabels { limit: limit.name() }).inc();
     }
-    if let Some(first_byte) = report.first_byte {
+    if let Some(first_byte) = report.first_byte.filter(|_| report.path.is_none()) {
         metrics.first_byte.observe(first_byte.as_secs_f64());
     }
     if let Some(usage) = report.usage {

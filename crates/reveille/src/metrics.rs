@@ -1,5 +1,9 @@
 //! What the process counts since its start, for Prometheus and for the lateness figures of `/api/stats`.
 
+mod kept;
+
+pub use kept::KeptMetrics;
+
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
@@ -19,6 +23,20 @@ pub struct ToolLabels {
     pub tool: &'static str,
     /// An outcome (`completed`, `timeout`, …) or the code of an error.
     pub result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LookLabels {
+    kind: &'static str,
+    /// `met` or `not_yet`.
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WakeLabels {
+    rule: String,
+    /// `started`, `succeeded`, `failed` or `given_up`.
+    event: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -47,6 +65,12 @@ pub struct ContinuedLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct StageLabels {
+    /// `clock` or `session`.
+    pub stage: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct AgentLabels {
     pub agent: String,
 }
@@ -70,6 +94,8 @@ pub struct CallLabels {
 pub struct AgentMetrics {
     /// From the durable counters, see [`AgentMetrics::count`].
     session_timers: Family<StatusLabels, Gauge>,
+    /// Set by whoever asks for the figures.
+    pub files_not_in_force: Gauge,
     pub triggered: Family<AgentLabels, Counter>,
     pub latency: Family<AgentLabels, Histogram, fn() -> Histogram>,
     pub calls: Family<CallLabels, Counter>,
@@ -88,6 +114,7 @@ impl AgentMetrics {
     fn register(registry: &mut Registry) -> Self {
         let metrics = Self {
             session_timers: Family::default(),
+            files_not_in_force: Gauge::default(),
             triggered: Family::default(),
             latency: Family::new_with_constructor(late_seconds),
             calls: Family::default(),
@@ -99,10 +126,11 @@ impl AgentMetrics {
             metrics.session_timers.clone(),
         );
         registry.register(
-            "session_timers_triggered",
-            "Deadlines of session timers that were acted on, by agent",
-            metrics.triggered.clone(),
+            "agent_files_not_in_force",
+            "Operators' files of agents that make no sense as they are now; what they had before is in force",
+            metrics.files_not_in_force.clone(),
         );
+        registry.register("session_timers_triggered", "Session timers that fired, by agent", metrics.triggered.clone());
         registry.register(
             "session_timer_latency_seconds",
             "Time from a session timer's deadline to its durable firing",
@@ -141,6 +169,8 @@ pub struct GatewayMetrics {
     /// Messages put into requests.
     pub injected: Counter,
     pub continued: Family<ContinuedLabels, Counter>,
+    /// Calls that went on without the store.
+    pub unprepared: Family<StageLabels, Counter>,
 }
 
 impl GatewayMetrics {
@@ -156,6 +186,7 @@ impl GatewayMetrics {
             holds: Gauge::default(),
             injected: Counter::default(),
             continued: Family::default(),
+            unprepared: Family::default(),
         };
         registry.register(
             "gateway_requests",
@@ -169,6 +200,11 @@ impl GatewayMetrics {
         registry.register("gateway_holds", "Turns held for a reminder now", metrics.holds.clone());
         registry.register("gateway_injected", "Messages put into requests", metrics.injected.clone());
         registry.register("gateway_continued", "Turns that went on upstream, by why", metrics.continued.clone());
+        registry.register(
+            "gateway_unprepared",
+            "Model calls that went on without reminders or session timers, because the store did not answer",
+            metrics.unprepared.clone(),
+        );
         registry.register(
             "gateway_first_byte_seconds",
             "Time to the first byte of an answer",
@@ -184,11 +220,17 @@ pub struct Metrics {
     late: Percentiles,
     pub fired: Counter,
     pub fire_failures: Counter,
+    pub store_failures: Counter,
     pub tools: Family<ToolLabels, Counter>,
     pub standing_by: Gauge,
+    pub conditions: Gauge,
+    looks: Family<LookLabels, Counter>,
+    wakes: Family<WakeLabels, Counter>,
+    pub waking: Gauge,
     pub event_followers: Gauge,
     pub gateway: GatewayMetrics,
     pub agents: AgentMetrics,
+    pub kept: KeptMetrics,
 }
 
 impl Default for Metrics {
@@ -200,18 +242,29 @@ impl Default for Metrics {
             late: Percentiles::default(),
             fired: Counter::default(),
             fire_failures: Counter::default(),
+            store_failures: Counter::default(),
             tools: Family::default(),
             standing_by: Gauge::default(),
+            conditions: Gauge::default(),
+            looks: Family::default(),
+            wakes: Family::default(),
+            waking: Gauge::default(),
             event_followers: Gauge::default(),
             gateway: GatewayMetrics::register(&mut registry),
             agents: AgentMetrics::register(&mut registry),
+            kept: KeptMetrics::register(&mut registry),
             registry: Registry::default(),
         };
         registry.register("lateness_seconds", "Time from a deadline to its durable firing", metrics.lateness.clone());
         registry.register("deadlines_fired", "Deadlines that were acted on", metrics.fired.clone());
         registry.register("fire_failures", "Deadlines that had to be tried again", metrics.fire_failures.clone());
+        registry.register("store_failures", "Changes that could not be written", metrics.store_failures.clone());
         registry.register("tool_calls", "Tool calls, by tool and result", metrics.tools.clone());
         registry.register("standing_by", "Calls that stand by now", metrics.standing_by.clone());
+        registry.register("conditions", "Conditions that timers wait for now", metrics.conditions.clone());
+        registry.register("condition_looks", "Looks at conditions, by kind and result", metrics.looks.clone());
+        registry.register("wake_commands", "Wake commands, by rule and what became of them", metrics.wakes.clone());
+        registry.register("wake_commands_running", "Wake commands that run now", metrics.waking.clone());
         registry.register("event_followers", "Clients that follow events now", metrics.event_followers.clone());
         Self { registry, ..metrics }
     }
@@ -245,11 +298,22 @@ impl Metrics {
             End::Done { .. } => "done",
             End::Failed { .. } => "failed",
             End::Refused { .. } => "refused",
-            End::Postponed => "postponed",
+            End::Postponed { .. } => "postponed",
         };
         self.agents.calls.get_or_create(&CallLabels { agent: agent.clone(), kind, outcome }).inc();
+        if matches!(report.end, End::Postponed { .. }) {
+            return;
+        }
         let took = report.took.get() as f64 / 1000.0;
         self.agents.call_seconds.get_or_create(&AgentLabels { agent }).observe(took);
+    }
+
+    pub fn looked(&self, kind: &'static str, result: &'static str) {
+        self.looks.get_or_create(&LookLabels { kind, result }).inc();
+    }
+
+    pub fn wake(&self, rule: &str, event: &'static str) {
+        self.wakes.get_or_create(&WakeLabels { rule: rule.to_owned(), event }).inc();
     }
 
     pub fn tool(&self, tool: &'static str, result: &'static str) {

@@ -3,13 +3,14 @@
 
 use crate::{
     address::Address,
-    agents::{self, SessionStage, watch},
+    agents::{self, SessionStage, query::Turns, watch},
     clock::Clock,
     config::Config,
     engine::{Engine, Settings},
     gateway,
-    http::{self, App, access::Access, guard::Guard, serve::Doorman},
+    http::{self, App, access::Access, guard::Guard, pace::Pace, serve::Doorman},
     mcp::StandbyLimits,
+    private,
 };
 use anyhow::Context;
 use futures_util::FutureExt;
@@ -55,24 +56,37 @@ impl Server {
     pub async fn start(config: &Config, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
         config.check()?;
         let fresh = id::readable("server", clock.now(), rand::random());
-        fs::create_dir_all(&config.data_dir)
+        private::directory(&config.data_dir)
             .with_context(|| format!("cannot make {}; choose another with --data-dir", config.data_dir.display()))?;
         let store = open(config, &fresh).await?;
         let listener = listen(config).await?;
         let address = listener.local_addr()?;
         let wake = Arc::new(config.wake_rules(address));
-        let settings = Settings { limits: config.limits(), retention: config.retention.0, wake, ..Settings::default() };
+        let settings = Settings {
+            limits: config.limits(),
+            retention: config.retention.0,
+            wake,
+            probe: config.probe(),
+            ..Settings::default()
+        };
         let (stop_door, stop_engine, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         let engine = Engine::start(store, clock, settings, stop_engine.clone(), &tasks);
         let (agents, executor) = agents::open(config, &engine)?;
         if let Some(begun) = engine.calls() {
             tasks.spawn(executor.clone().run(begun, stop_engine.clone()));
         }
-        tasks.spawn(watch::run(config.clone(), agents.clone(), stop_engine.clone()));
+        let renewing = engine.clone();
+        let on_read = move |fresh: &Config| match fresh.check_wake() {
+            Ok(()) => renewing.renew_wake_rules(fresh.wake_rules(address)),
+            Err(error) => tracing::error!("the wake commands make no sense and the last good ones stay: {error}"),
+        };
+        tasks.spawn(watch::run(config.clone(), agents.clone(), on_read, stop_engine.clone()));
         let gateway = gateway::open(&config.gateway, &engine, stop_door.clone())?;
-        let gateway = Arc::new(gateway.stage(SessionStage::new(engine.clone(), agents.clone())));
+        let stage = SessionStage::new(engine.clone(), agents.clone(), tasks.clone(), stop_engine.clone());
+        let gateway = Arc::new(gateway.stage(stage));
+        let turns = Arc::new(Turns::new(config.agents.turns, tasks.clone(), stop_engine.clone()));
         let (started_at, standby_limits) = (engine.now(), StandbyLimits::new(&config.mcp));
-        let access = Arc::new(Access::new(config.token.as_ref(), engine.clock().clone()));
+        let access = Arc::new(Access::open(config.token.clone(), config.tokens(), engine.clock().clone())?);
         let app = App {
             engine: engine.clone(),
             stop: stop_door.clone(),
@@ -81,13 +95,15 @@ impl Server {
             gateway,
             agents,
             executor,
-            turns: Arc::default(),
+            turns,
             access: access.clone(),
             ui_dir: config.ui_dir.clone(),
         };
         let (announced, address_file) = (Address::new(address), config.address_file());
         let hosts = config.allowed_hosts.iter().cloned().chain([address.ip().to_string()]);
-        let doorman = Doorman { guard: Guard::new(hosts, announced.server.clone()), access };
+        let guard = Guard::new(hosts, announced.server.clone());
+        let pace = Pace::new(config.limits.requests_per_second);
+        let doorman = Doorman { guard, access, pace, engine: Some(engine.clone()) };
         let door = tokio::spawn(http::serve::serve(listener, http::router(app), doorman, stop_door.clone()));
         announced.write(&address_file).with_context(|| format!("cannot write {}", address_file.display()))?;
         Ok(Self { address, engine, address_file, stop_door, door, stop_engine, tasks })

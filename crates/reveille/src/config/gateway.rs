@@ -21,9 +21,17 @@ pub struct GatewayConfig {
     pub max_body_bytes: usize,
     /// All request bodies in memory together.
     pub max_bodies_bytes: usize,
+    /// Everything that held turns keep, together.
+    pub max_held_bytes: usize,
     pub max_event_bytes: usize,
     /// Tools that requests gain, and whose calls are answered here; for reminders, as are the keys below.
     pub tools: Vec<String>,
+    /// Calls of them that a turn may make in a row.
+    pub max_rounds: u32,
+    /// Reminders that one response may be continued with; then it ends, and the next waits for a request.
+    pub max_continuations: u32,
+    /// Shown to clients, where their protocol has a form for it.
+    pub show_calls: bool,
     pub hold: bool,
     pub max_hold: Wait,
     pub max_hold_whole: Wait,
@@ -110,8 +118,12 @@ impl Default for GatewayConfig {
             retries: settings.retries,
             max_body_bytes: settings.body_bytes_max,
             max_bodies_bytes: settings.bodies_bytes_max,
+            max_held_bytes: settings.held_bytes_max,
             max_event_bytes: settings.event_bytes_max,
             tools: vec!["clock".into()],
+            max_rounds: 8,
+            max_continuations: 100,
+            show_calls: false,
             hold: true,
             max_hold: Wait(Duration::ZERO),
             max_hold_whole: Wait(Duration::from_secs(240)),
@@ -142,6 +154,8 @@ impl GatewayConfig {
             overrides: overrides.collect(),
             body_bytes_max: self.max_body_bytes,
             bodies_bytes_max: self.max_bodies_bytes,
+            held_bytes_max: self.max_held_bytes,
+            show_calls: self.show_calls,
             event_bytes_max: self.max_event_bytes,
             retries: self.retries,
         })
@@ -155,6 +169,11 @@ impl GatewayConfig {
         let base: http::Uri = config.base_url.parse().map_err(|error| mistake(format!("`base_url`: {error}")))?;
         if base.authority().is_none() || !matches!(base.scheme_str(), Some("http" | "https")) {
             return Err(mistake("`base_url` must be such as \"https://api.openai.com\"".into()));
+        }
+        // It is shown wherever upstreams are.
+        if base.authority().is_some_and(|authority| authority.as_str().contains('@')) || base.query().is_some() {
+            let why = "must be without a user, password or query; a key belongs into `api_key_env` or `api_key_file`";
+            return Err(mistake(format!("`base_url` {why}")));
         }
         let protocols = config.protocols.iter().map(|name| {
             Protocol::from_name(name)
@@ -186,6 +205,11 @@ impl GatewayConfig {
 }
 
 impl UpstreamConfig {
+    /// Whether it has a key of its own, and that key is there.
+    pub fn has_key(&self) -> Result<bool, String> {
+        self.key().map(|key| key.is_some())
+    }
+
     /// The configured key. That one is missing is said at the start, not at the first call.
     fn key(&self) -> Result<Option<ApiKey>, String> {
         let text = match (&self.api_key_env, &self.api_key_file) {
@@ -287,6 +311,8 @@ mod tests {
         for (change, word) in [
             ("https://api.openai.com -> api.openai.com", "base_url"),
             ("https:// -> ftp://", "base_url"),
+            ("https:// -> https://user:geheim@", "without a user"),
+            ("openai.com -> openai.com?key=geheim", "without a user"),
             ("\"responses\" -> \"respones\"", "'respones' is none of"),
             ("[\"chat\", \"responses\"] -> []", "at least one"),
             ("connect_timeout = \"3s\" -> api_key_env = \"NO_SUCH_VARIABLE\"", "NO_SUCH_VARIABLE"),
@@ -295,7 +321,7 @@ mod tests {
             let (from, to) = change.split_once(" -> ").expect("a change");
             let config: GatewayConfig = toml::from_str(&FILE.replacen(from, to, 1)).expect("readable");
             let error = config.settings().expect_err(change).to_string();
-            assert!(error.contains(word) && error.contains("openai"), "{error}");
+            assert!(error.contains(word) && error.contains("openai") && !error.contains("geheim"), "{error}");
         }
         let small = GatewayConfig { max_bodies_bytes: 50_000_000, ..GatewayConfig::default() };
         let error = small.settings().expect_err("one body would not fit").to_string();

@@ -5,13 +5,14 @@ use super::{
     agents::turn_error,
     body::{JsonBody, Segments, session},
     problem::ApiError,
+    sight::Sight,
 };
 use crate::{
     agents::{turn, view::SessionTimerView},
     tools::Problem,
 };
 use axum::{Json, extract::State};
-use reveille_core::{AgentId, Call, Needs, Reject, Reply, utterance::Role};
+use reveille_core::{AgentId, Call, Command, Reject, Reply, utterance::Role};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::ToSchema;
@@ -27,7 +28,8 @@ pub struct ActivityBody {
     /// `tenant:chatbot`; for a response it may be left out.
     #[schema(example = "acme:support")]
     agent: Option<String>,
-    /// `message`: the user said something and the agent works. `response`: the agent has answered. Without it: both.
+    /// `message`: the user said something and the agent works. `working`: it still does. `response`: it has answered.
+    /// Without it: a message and its answer.
     #[schema(example = "message")]
     phase: Option<String>,
     /// A name for the turn. A response with another one than the last message's is late, and arms nothing.
@@ -53,14 +55,16 @@ pub struct Activity {
 pub async fn report(
     State(app): State<App>,
     Segments(name): Segments<String>,
+    mut sight: Sight,
     body: JsonBody,
 ) -> Result<Json<Activity>, ApiError> {
     let (body, session) = (body.read::<ActivityBody>()?, session(&name)?);
     let (message, response) = match body.phase.as_deref() {
         None => (true, true),
         Some("message") => (true, false),
+        Some("working") => (false, false),
         Some("response") => (false, true),
-        Some(other) => return Err(invalid("phase", format!("'{other}' is not one of: message, response"))),
+        Some(other) => return Err(invalid("phase", format!("'{other}' is not one of: message, working, response"))),
     };
     if body.turn.as_ref().is_some_and(|turn| turn.is_empty() || turn.len() > TURN_BYTES_MAX) {
         return Err(invalid("turn", format!("must have 1 to {TURN_BYTES_MAX} bytes")));
@@ -69,6 +73,7 @@ pub async fn report(
         return Err(invalid("text", format!("is longer than {TEXT_BYTES_MAX} bytes")));
     }
     let agent = body.agent.as_deref().map(AgentId::parse).transpose()?;
+    sight.demand_opening(&session, agent.as_ref()).await?;
     let turn: Option<Arc<str>> = body.turn.map(Into::into);
     let said = |role| body.text.iter().map(|text| turn::said(&app.engine, role, text.clone())).collect::<Vec<_>>();
     let mut timers = Vec::new();
@@ -79,19 +84,24 @@ pub async fn report(
         let begun = turn::begin(&app.engine, &app.agents, &session, agent, turn.clone(), said).await;
         timers = begun.map_err(|error| turn_error(error, &app))?.1;
     }
-    let owner = app.engine.store().load(&session, Needs::default()).await?.session.and_then(|found| found.agent);
-    let owner = owner.ok_or_else(|| Reject::UnknownSession(name.clone()))?;
+    let failed = |error| ApiError::of(error, app.engine.now());
+    let owner = turn::owner(&app.engine, &app.agents, &session).await.map_err(failed)?;
+    let (owner, known) = owner.ok_or_else(|| Reject::UnknownSession(name.clone()))?;
     if let Some(asked) = agent.filter(|asked| *asked != owner) {
         return Err(Reject::OtherAgent { agent: owner, asked }.into());
     }
-    if response {
-        let said = if message { Vec::new() } else { said(Role::Assistant) };
-        // An agent that is gone, or makes no sense any more, has no webhooks; its sessions go on.
-        let known = app.agents.get(&owner).await.ok().flatten();
-        let command = turn::response(&app.engine, known.as_deref(), turn, said);
-        let done = app.engine.execute(&session, Call::new(command)).await;
-        if let Reply::Turn { timers: armed, .. } = done.map_err(|error| ApiError::of(error, app.engine.now()))?.reply {
-            timers = armed;
+    let further = match (message, response) {
+        (true, false) => None,
+        (false, false) => Some(Command::Renew { turn }),
+        (_, true) => {
+            let said = if message { Vec::new() } else { said(Role::Assistant) };
+            Some(turn::response(&app.engine, &owner, known.as_deref(), turn, said))
+        }
+    };
+    if let Some(command) = further {
+        let done = app.engine.execute(&session, Call::new(command)).await.map_err(failed)?;
+        if let Reply::Turn { timers: now, .. } = done.reply {
+            timers = now;
         }
     }
     let session_timers = timers.iter().map(SessionTimerView::of).collect();

@@ -4,9 +4,14 @@ use super::{
     App,
     body::{JsonBody, Segments},
     problem::ApiError,
+    sight::Sight,
 };
 use crate::{
-    agents::{AgentConfig, AgentError, Origin, turn::TurnError},
+    agents::{
+        AgentConfig, AgentError, Origin, hidden,
+        registry::{Listed, Shown},
+        turn::TurnError,
+    },
     tools::Problem,
 };
 use axum::{Json, extract::State, http::StatusCode};
@@ -18,9 +23,9 @@ use utoipa::ToSchema;
 #[derive(Serialize, ToSchema)]
 pub struct AgentList {
     pub agents: Vec<AgentLine>,
-    /// Why the operator's files, as they are now, are not in force; the last good ones are.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub problem: Option<String>,
+    /// Which of the operator's files, as they are now, are not in force, and why; what they had before is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -29,14 +34,24 @@ pub struct AgentLine {
     pub agent: String,
     /// `file` or `api`.
     pub origin: &'static str,
+    /// Why it does not work any more; its sessions go on, and none begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// What may be a mistake in its configuration.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// All agents.
 #[utoipa::path(get, path = "/api/agents", tag = "agents", responses((status = 200, body = AgentList)))]
-pub async fn list(State(app): State<App>) -> Result<Json<AgentList>, ApiError> {
-    let all = app.agents.list().await?;
-    let agents = all.into_iter().map(|(id, origin)| AgentLine { agent: id.to_string(), origin: name(origin) });
-    Ok(Json(AgentList { agents: agents.collect(), problem: app.agents.problem() }))
+pub async fn list(State(app): State<App>, sight: Sight) -> Result<Json<AgentList>, ApiError> {
+    let all = app.agents.list().await?.into_iter().filter(|listed| sight.sees_agent(&listed.id));
+    let agents = all.map(|Listed { id, origin, problem, warnings }| {
+        let (agent, origin) = (id.to_string(), name(origin));
+        AgentLine { agent, origin, problem, warnings }
+    });
+    let problems = if sight.has_bounds() { Vec::new() } else { app.agents.problems() };
+    Ok(Json(AgentList { agents: agents.collect(), problems }))
 }
 
 #[derive(Serialize, ToSchema)]
@@ -45,11 +60,17 @@ pub struct AgentView {
     pub agent: String,
     /// `file` or `api`.
     pub origin: &'static str,
+    /// Why it does not work any more; its sessions go on, and none begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// What may be a mistake in it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     #[serde(flatten)]
     pub config: AgentConfig,
 }
 
-/// One agent's configuration. Secrets are not shown.
+/// One agent's configuration, which may be changed and set again. Secrets are not shown; those that stay hidden are kept.
 #[utoipa::path(get, path = "/api/agents/{tenant}/{chatbot}", tag = "agents",
     params(("tenant" = String, Path), ("chatbot" = String, Path)), responses(
     (status = 200, body = AgentView),
@@ -60,16 +81,12 @@ pub async fn read(
     Segments((tenant, chatbot)): Segments<(String, String)>,
 ) -> Result<Json<AgentView>, ApiError> {
     let id = AgentId::of(&tenant, &chatbot)?;
-    let Some(agent) = app.agents.get(&id).await.map_err(agent_error)? else {
+    let Some(shown) = app.agents.show(&id).await.map_err(agent_error)? else {
         return Err(Reject::UnknownAgent { agent: id }.into());
     };
-    let mut config = agent.config.clone();
-    for webhook in &mut config.webhooks {
-        if !webhook.secret.starts_with("${") {
-            webhook.secret = "(not shown)".into();
-        }
-    }
-    Ok(Json(AgentView { agent: id.to_string(), origin: name(agent.origin), config }))
+    let Shown { origin, mut config, problem, warnings } = shown;
+    hidden::hide(&mut config);
+    Ok(Json(AgentView { agent: id.to_string(), origin: name(origin), problem, warnings, config }))
 }
 
 #[derive(Serialize, ToSchema)]
@@ -78,6 +95,9 @@ pub struct AgentSet {
     pub agent: String,
     /// There was none of this name before.
     pub created: bool,
+    /// What may be a mistake in it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// Set an agent, in the original's form. Sessions that run keep their timers; new ones get these.
@@ -89,20 +109,25 @@ pub struct AgentSet {
 pub async fn put(
     State(app): State<App>,
     Segments((tenant, chatbot)): Segments<(String, String)>,
-    JsonBody(body): JsonBody,
+    JsonBody(mut body): JsonBody,
 ) -> Result<Json<AgentSet>, ApiError> {
     let id = AgentId::of(&tenant, &chatbot)?;
-    if !body.is_object() {
+    let Some(fields) = body.as_object_mut() else {
         return Err(invalid("the body must be the agent's configuration, a JSON object".into()));
+    };
+    // What reading adds may come back.
+    if fields.remove("agent").is_some_and(|agent| agent != id.as_str()) {
+        return Err(invalid("`agent` is another than the path's; leave it out".into()));
     }
+    ["origin", "problem", "warnings"].iter().for_each(|added| drop(fields.remove(*added)));
     let config = parse(body)?;
     for (field, given, named) in [("tenant", &config.tenant, &tenant), ("chatbot", &config.chatbot, &chatbot)] {
         if given.as_ref().is_some_and(|given| given != named) {
             return Err(invalid(format!("`{field}` is another than the path's; leave it out")));
         }
     }
-    let created = app.agents.put(&id, config, app.engine.now()).await.map_err(agent_error)?;
-    Ok(Json(AgentSet { agent: id.to_string(), created }))
+    let (created, warnings) = app.agents.put(&id, config, app.engine.now()).await.map_err(agent_error)?;
+    Ok(Json(AgentSet { agent: id.to_string(), created, warnings }))
 }
 
 #[derive(Serialize, ToSchema)]

@@ -6,16 +6,18 @@ use super::{
     body::{Params, Segments},
     items::{ListParams, page},
     problem::ApiError,
+    sight::Sight,
 };
 use crate::{
     agents::view::{CallView, SessionTimerView},
+    engine::EngineError,
     tools::Problem,
 };
 use axum::{Json, extract::State};
-use reveille_core::{Call, Command, ItemId, Kind, Reject, Reply, call, session_timer};
+use reveille_core::{Call, Command, ItemId, Kind, Reject, Reply, ToolCall, call, session_timer};
 use reveille_store::ItemFilter;
-use serde::Serialize;
-use utoipa::ToSchema;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 #[derive(Serialize, ToSchema)]
 pub struct OwnedSessionTimer {
@@ -40,9 +42,10 @@ pub struct SessionTimerPage {
 pub async fn timers(
     State(app): State<App>,
     Params(params): Params<ListParams>,
+    mut sight: Sight,
 ) -> Result<Json<SessionTimerPage>, ApiError> {
     let states = session_timer::Status::ALL.map(|status| (status.as_str(), status.is_live()));
-    let (found, next) = page(&app, &params, Kind::SessionTimer, &states).await?;
+    let (found, next) = page(&app, &mut sight, &params, Kind::SessionTimer, &states).await?;
     let owned = found.iter().filter_map(|found| {
         let timer = SessionTimerView::of(found.item.as_session_timer()?);
         Some(OwnedSessionTimer { session: found.session.to_string(), timer })
@@ -65,16 +68,44 @@ pub struct CallPage {
     pub next: Option<i64>,
 }
 
-/// Calls of tools and webhooks that timers and turns caused; `?status=failed` lists the dead letters.
-#[utoipa::path(get, path = "/api/calls", tag = "agents", params(ListParams), responses(
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct CallParams {
+    /// `tool` or `webhook`; both unless given. A page may then be shorter than its limit.
+    kind: Option<String>,
+}
+
+impl CallParams {
+    fn is(&self, call: &ToolCall) -> bool {
+        self.kind.as_ref().is_none_or(|kind| kind == CallView::kind(call))
+    }
+
+    fn check(&self) -> Result<(), ApiError> {
+        match self.kind.as_deref() {
+            None | Some("tool" | "webhook") => Ok(()),
+            Some(other) => {
+                let why = format!("'{other}' is not one of: tool, webhook");
+                Err(Reject::InvalidArgument { field: "kind".into(), why }.into())
+            }
+        }
+    }
+}
+
+/// Calls of tools and webhooks that timers and turns caused; `?status=failed&kind=webhook` lists the dead letters.
+#[utoipa::path(get, path = "/api/calls", tag = "agents", params(ListParams, CallParams), responses(
     (status = 200, body = CallPage),
     (status = "4XX", body = Problem, content_type = "application/problem+json"),
 ))]
-pub async fn list(State(app): State<App>, Params(params): Params<ListParams>) -> Result<Json<CallPage>, ApiError> {
-    let states = call::Status::ALL.map(|status| (status.as_str(), status.is_live()));
-    let (found, next) = page(&app, &params, Kind::Call, &states).await?;
+pub async fn list(
+    State(app): State<App>,
+    Params(params): Params<ListParams>,
+    Params(only): Params<CallParams>,
+    mut sight: Sight,
+) -> Result<Json<CallPage>, ApiError> {
+    only.check()?;
+    let (found, next) = page(&app, &mut sight, &params, Kind::Call, &states()).await?;
     let owned = found.iter().filter_map(|found| {
-        let call = CallView::of(found.item.as_call()?);
+        let call = CallView::of(found.item.as_call().filter(|call| only.is(call))?);
         Some(OwnedCall { session: found.session.to_string(), call })
     });
     Ok(Json(CallPage { calls: owned.collect(), next }))
@@ -95,4 +126,44 @@ pub async fn replay(State(app): State<App>, Segments(id): Segments<String>) -> R
         Reply::Call(call) => Ok(Json(CallView::of(&call))),
         _ => unreachable!("replaying answers with the call"),
     }
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct Replayed {
+    /// How many are made again.
+    pub replayed: usize,
+    /// There may be more: ask again.
+    pub more: bool,
+}
+
+/// Make all calls again that failed for good, a page of them at a time; `?kind=webhook` the dead letters alone.
+#[utoipa::path(post, path = "/api/calls/replay", tag = "agents", params(ListParams, CallParams), responses(
+    (status = 200, body = Replayed),
+    (status = "4XX", body = Problem, content_type = "application/problem+json"),
+))]
+pub async fn replay_all(
+    State(app): State<App>,
+    Params(params): Params<ListParams>,
+    Params(only): Params<CallParams>,
+    mut sight: Sight,
+) -> Result<Json<Replayed>, ApiError> {
+    only.check()?;
+    let failed = params.in_state(call::Status::Failed.as_str());
+    let (found, next) = page(&app, &mut sight, &failed, Kind::Call, &states()).await?;
+    let mut replayed = 0;
+    for found in found.iter().filter(|found| found.item.as_call().is_some_and(|call| only.is(call))) {
+        let done =
+            app.engine.execute(&found.session, Call::new(Command::ReplayCall { id: found.item.id().clone() })).await;
+        match done {
+            Ok(_) => replayed += 1,
+            // Somebody else was faster.
+            Err(EngineError::Reject(Reject::CallNotFailed { .. } | Reject::UnknownCall { .. })) => {}
+            Err(error) => return Err(ApiError::of(error, app.engine.now())),
+        }
+    }
+    Ok(Json(Replayed { replayed, more: next.is_some() }))
+}
+
+fn states() -> [(&'static str, bool); call::Status::ALL.len()] {
+    call::Status::ALL.map(|status| (status.as_str(), status.is_live()))
 }

@@ -4,6 +4,7 @@ use super::{
     App,
     body::{Params, Segments, session},
     problem::ApiError,
+    sight::Sight,
 };
 use crate::{
     tools::Problem,
@@ -95,6 +96,7 @@ pub struct Deliveries {
 pub async fn list(
     State(app): State<App>,
     Params(params): Params<DeliveryParams>,
+    mut sight: Sight,
 ) -> Result<Json<Deliveries>, ApiError> {
     let limit = params.limit.unwrap_or(LIMIT_DEFAULT).clamp(1, LIMIT_MAX);
     let session = params.session.as_deref().map(session).transpose()?;
@@ -107,14 +109,14 @@ pub async fn list(
             return Err(Reject::InvalidArgument { field: "kind".into(), why }.into());
         }
     };
-    let read = async |event: &str| {
+    let mut read = async |event: &str| {
         let filter = HistoryFilter {
             session: session.clone(),
             event: Some(event.to_owned()),
             limit,
             ..HistoryFilter::default()
         };
-        app.engine.store().history(filter).await
+        sight.only(app.engine.store().history(filter).await?, |recorded| &recorded.session).await
     };
     let mut deliveries = Vec::new();
     if messages {

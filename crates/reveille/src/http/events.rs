@@ -6,6 +6,7 @@ use super::{
     body::{Params, session},
     history::Entry,
     problem::ApiError,
+    sight::Sight,
 };
 use crate::engine::{self, Held, Hold};
 use axum::{
@@ -41,10 +42,14 @@ pub async fn follow(
     State(app): State<App>,
     headers: HeaderMap,
     Params(params): Params<EventParams>,
+    mut sight: Sight,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
     let named = headers.get("last-event-id").and_then(|id| id.to_str().ok()).and_then(|id| id.trim().parse().ok());
     let session = params.session.as_deref().map(session).transpose()?;
-    let follower = Follower::new(app, session, named.or(params.after)).await?;
+    if let Some(session) = &session {
+        sight.demand(session).await?;
+    }
+    let follower = Follower::new(app, sight, session, named.or(params.after)).await?;
     let events = stream::unfold(follower, |mut follower| async move {
         let recorded = follower.next().await?;
         let entry = Entry::of(&recorded);
@@ -57,6 +62,7 @@ pub async fn follow(
 
 pub struct Follower {
     app: App,
+    sight: Sight,
     session: Option<SessionId>,
     live: broadcast::Receiver<engine::Event>,
     /// The last event this client has, or had before it came.
@@ -70,13 +76,20 @@ pub struct Follower {
 }
 
 impl Follower {
-    pub async fn new(app: App, session: Option<SessionId>, after: Option<i64>) -> Result<Self, StoreError> {
+    pub async fn new(
+        app: App,
+        sight: Sight,
+        session: Option<SessionId>,
+        after: Option<i64>,
+    ) -> Result<Self, StoreError> {
         // Before looking at the history, so that nothing falls between.
         let live = app.engine.events();
         app.engine.metrics.event_followers.inc();
-        let _held = session.as_ref().map(|session| app.engine.presence().hold(session, Hold::Follower));
+        // One who may only look changes nothing, not even who is taken to be there.
+        let heard = session.as_ref().filter(|_| !sight.only_looks());
+        let _held = heard.map(|session| app.engine.presence().hold(session, Hold::Follower));
         let mut follower =
-            Self { session, live, _held, last: 0, backlog: VecDeque::new(), behind: after.is_some(), app };
+            Self { session, sight, live, _held, last: 0, backlog: VecDeque::new(), behind: after.is_some(), app };
         let newest = HistoryFilter { limit: 1, ..HistoryFilter::default() };
         let newest = follower.app.engine.store().history(newest).await?;
         let newest = newest.first().map_or(0, |newest| newest.seq);
@@ -90,7 +103,10 @@ impl Follower {
         loop {
             if let Some(recorded) = self.backlog.pop_front() {
                 self.last = recorded.seq;
-                return Some(recorded);
+                if self.sight.sees(&recorded.session).await.ok()? {
+                    return Some(recorded);
+                }
+                continue;
             }
             if self.behind {
                 self.catch_up().await.ok()?;
@@ -100,7 +116,9 @@ impl Follower {
             match received {
                 Ok(engine::Event::Recorded(recorded)) if recorded.seq > self.last && self.wants(&recorded) => {
                     self.last = recorded.seq;
-                    return Some(Recorded::clone(&recorded));
+                    if self.sight.sees(&recorded.session).await.ok()? {
+                        return Some(Recorded::clone(&recorded));
+                    }
                 }
                 Ok(engine::Event::Recorded(_)) => {}
                 Ok(engine::Event::Missed) | Err(RecvError::Lagged(_)) => self.behind = true,

@@ -4,6 +4,7 @@ use super::{
     App,
     body::{Params, session},
     problem::ApiError,
+    sight::Sight,
 };
 use axum::{Json, extract::State};
 use reveille_store::{HistoryFilter, Recorded};
@@ -68,9 +69,17 @@ pub struct History {
 
 /// The history of all sessions, one or one timer.
 #[utoipa::path(get, path = "/api/history", tag = "history", params(HistoryParams), responses((status = 200, body = History)))]
-pub async fn read(State(app): State<App>, Params(params): Params<HistoryParams>) -> Result<Json<History>, ApiError> {
+pub async fn read(
+    State(app): State<App>,
+    Params(params): Params<HistoryParams>,
+    mut sight: Sight,
+) -> Result<Json<History>, ApiError> {
+    let session = params.session.as_deref().map(session).transpose()?;
+    if let Some(session) = &session {
+        sight.demand(session).await?;
+    }
     let filter = HistoryFilter {
-        session: params.session.as_deref().map(session).transpose()?,
+        session,
         subject: params.id,
         event: params.event,
         after: params.after,
@@ -78,5 +87,6 @@ pub async fn read(State(app): State<App>, Params(params): Params<HistoryParams>)
         limit: params.limit.unwrap_or(LIMIT_DEFAULT).clamp(1, LIMIT_MAX),
     };
     let recorded = app.engine.store().history(filter).await?;
+    let recorded = sight.only(recorded, |recorded| &recorded.session).await?;
     Ok(Json(History { entries: recorded.iter().map(Entry::of).collect() }))
 }

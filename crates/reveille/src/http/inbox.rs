@@ -4,6 +4,7 @@ use super::{
     App,
     body::{ClientKind, JsonBody, Segments, session},
     problem::ApiError,
+    tools::is_place,
 };
 use crate::tools::{MessageView, Problem};
 use axum::{Json, extract::State};
@@ -13,8 +14,6 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 const LEASED_MESSAGES_MAX: usize = 100;
-/// What is longer, or no absolute path, is left out.
-const CWD_BYTES_MAX: usize = 4096;
 const CHANNEL_BYTES_MAX: usize = 64;
 /// Longest lease; a crashed channel must not hold messages for hours.
 const LEASE_MAX: Millis = Millis::from_secs(3600);
@@ -49,6 +48,8 @@ pub struct LeaseBody {
     cwd: Option<String>,
     /// Ask whether the agent has to be told how its session is called; see `introduce` of the answer.
     introduce: bool,
+    /// Take nothing if a client or hook of this session can wake its agent: it will tell what there is.
+    yield_to_waking: bool,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -91,17 +92,20 @@ pub async fn lease(
     }
     let messages_max = body.limit.unwrap_or(LEASED_MESSAGES_MAX).min(LEASED_MESSAGES_MAX);
     let session = session(&name)?;
-    if let Some(hook) = channel(body.channel)?.strip_prefix("hook:") {
-        app.engine.presence().hook_seen(&session, hook == "rewake", client.clone(), app.engine.now());
+    // That one of them wakes an idle agent is known by its presence.
+    if channel(body.channel)?.starts_with("hook:") {
+        app.engine.presence().hook_seen(&session, None, client.clone(), app.engine.now());
     }
-    if let Some(cwd) = body.cwd.filter(|cwd| cwd.starts_with('/') && cwd.len() <= CWD_BYTES_MAX && !cwd.contains('\0'))
-    {
+    if let Some(cwd) = body.cwd.filter(|cwd| is_place(cwd)) {
         app.engine.presence().cwd_is(&session, cwd);
     }
     let introduce = body.introduce && {
         let known = app.engine.store().load(&session, Needs::default()).await?.session.is_some();
         !known && app.engine.presence().introduce(&session)
     };
+    if body.yield_to_waking && app.engine.presence().reach(&session, Millis::ZERO, app.engine.now()).wakes_by_itself() {
+        return Ok(Json(Leased { lease: None, expires_at: None, messages: Vec::new(), introduce }));
+    }
     let lease = app.engine.fresh_lease();
     let ride = Ride { lease: lease.clone(), length, messages_max, chars_max: body.chars.unwrap_or(usize::MAX) };
     let leased = app.engine.lease(&session, ride, client).await;

@@ -1,6 +1,6 @@
 //! Lists of items across sessions: the same parameters for every kind.
 
-use super::{App, body::session, problem::ApiError};
+use super::{App, body::session, problem::ApiError, sight::Sight};
 use reveille_core::{ItemId, Kind, Reject};
 use reveille_store::{Found, ItemFilter, Order};
 use serde::Deserialize;
@@ -27,15 +27,24 @@ pub struct ListParams {
     after: Option<i64>,
 }
 
-/// One page, and where the next begins. `states`: all there are of this kind, and whether each is live.
+impl ListParams {
+    /// The same, of this state alone.
+    pub fn in_state(self, status: &str) -> Self {
+        Self { status: Some(status.to_owned()), ..self }
+    }
+}
+
+/// One page of what the caller may see, and where the next begins. `states`: all there are of this kind, and whether each is live.
 pub async fn page(
     app: &App,
+    sight: &mut Sight,
     params: &ListParams,
     kind: Kind,
     states: &[(&'static str, bool)],
 ) -> Result<(Vec<Found>, Option<i64>), ApiError> {
     if let Some(ids) = &params.id {
-        return Ok((by_id(app, ids, kind).await?, None));
+        let found = by_id(app, ids, kind).await?;
+        return Ok((sight.only(found, |found| &found.session).await?, None));
     }
     let limit = params.limit.unwrap_or(LIMIT_DEFAULT).clamp(1, LIMIT_MAX);
     let order = match params.order.as_deref() {
@@ -46,18 +55,22 @@ pub async fn page(
     if order == Order::Soonest && params.after.is_some() {
         return Err(invalid("after", "goes with the order newest; soonest has one page".to_owned()));
     }
+    let session = params.session.as_deref().map(session).transpose()?;
+    if let Some(session) = &session {
+        sight.demand(session).await?;
+    }
     let filter = ItemFilter {
         kind: Some(kind),
-        session: params.session.as_deref().map(session).transpose()?,
+        session,
         statuses: statuses(params.status.as_deref().unwrap_or_default(), states)?,
         order,
         after: params.after,
         limit,
-        id: None,
+        ..ItemFilter::default()
     };
     let found = app.engine.store().items(filter).await?;
     let next = found.last().filter(|_| found.len() == limit && order == Order::Newest).map(|last| last.seq);
-    Ok((found, next))
+    Ok((sight.only(found, |found| &found.session).await?, next))
 }
 
 /// Read as decisions read them, so that one who follows events sees at least what the event told of.

@@ -6,6 +6,7 @@ mod activity;
 mod agents;
 pub(crate) mod body;
 mod calls;
+mod clock;
 mod cors;
 mod deliveries;
 mod events;
@@ -16,14 +17,19 @@ mod history;
 mod hours;
 mod inbox;
 mod items;
+pub mod pace;
+mod patience;
+mod permit;
 pub mod presence;
 pub(crate) mod problem;
 mod prompt;
 mod query;
+mod quiet;
 pub(crate) mod receipt;
 mod reminders;
 pub mod serve;
 mod sessions;
+pub(crate) mod sight;
 mod sign_in;
 mod socket;
 mod stats;
@@ -44,7 +50,10 @@ use reveille_core::Timestamp;
 use reveille_gateway::Gateway;
 use std::{path::PathBuf, sync::Arc};
 use tokio_util::sync::CancellationToken;
-use utoipa::OpenApi;
+use utoipa::{
+    OpenApi,
+    openapi::{Content, Ref, RefOr, Response, Schema},
+};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 /// What every handler is given.
@@ -82,11 +91,12 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(timers::read))
         .routes(routes!(timers::act))
         .routes(routes!(stop::stop))
-        .routes(routes!(reminders::list))
+        .routes(routes!(reminders::list, reminders::create))
         .routes(routes!(reminders::cancel))
         .routes(routes!(tasks::read, tasks::cancel))
         .routes(routes!(sessions::list))
         .routes(routes!(sessions::read, sessions::close))
+        .routes(routes!(quiet::read, quiet::put, quiet::remove))
         .routes(routes!(activity::report))
         .routes(routes!(agents::list))
         .routes(routes!(agents::read, agents::put, agents::remove))
@@ -94,6 +104,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(socket::follow))
         .routes(routes!(calls::list))
         .routes(routes!(calls::replay))
+        .routes(routes!(calls::replay_all))
         .routes(routes!(calls::timers))
         .routes(routes!(inbox::read))
         .routes(routes!(inbox::lease))
@@ -106,15 +117,39 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(hours::read))
         .routes(routes!(deliveries::list))
         .routes(routes!(deliveries::wake))
+        .routes(routes!(clock::read))
+        .routes(routes!(clock::advance))
         .routes(routes!(sign_in::read, sign_in::enter, sign_in::leave))
         .routes(routes!(health::live))
         .routes(routes!(health::ready))
         .routes(routes!(health::metrics))
 }
 
+/// Errors have one form, and any operation may answer with one. What is said of an agent has fields besides those that may
+/// be set, so its schema cannot exclude others.
+fn completed(mut document: utoipa::openapi::OpenApi) -> utoipa::openapi::OpenApi {
+    let schemas = document.components.as_mut().map(|components| &mut components.schemas);
+    if let Some(RefOr::T(Schema::Object(agent))) = schemas.and_then(|schemas| schemas.get_mut("AgentConfig")) {
+        agent.additional_properties = None;
+    }
+    let content = Content::new(Some(Ref::from_schema_name("Problem")));
+    for item in document.paths.paths.values_mut() {
+        let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete].into_iter().flatten();
+        for operation in operations {
+            for (status, what) in [("4XX", "Refused"), ("5XX", "Failed")] {
+                operation.responses.responses.entry(status.to_owned()).or_insert_with(|| {
+                    let problem = Response::builder().description(what);
+                    problem.content("application/problem+json", content.clone()).build().into()
+                });
+            }
+        }
+    }
+    document
+}
+
 /// The OpenAPI document, as checked in at `api/openapi.json`.
 pub fn openapi() -> String {
-    let mut text = routes().into_openapi().to_pretty_json().expect("the document is representable as JSON");
+    let mut text = completed(routes().into_openapi()).to_pretty_json().expect("the document is representable as JSON");
     text.push('\n');
     text
 }

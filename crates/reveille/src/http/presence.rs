@@ -5,9 +5,10 @@ use super::{
     App,
     body::{Params, Segments, session},
     problem::ApiError,
+    tools::is_place,
 };
 use crate::{
-    engine::{Held, Hold},
+    engine::{Held, Hold, REWAKE},
     tools::client_kind,
 };
 use axum::{
@@ -15,15 +16,15 @@ use axum::{
     response::sse::{Event, KeepAlive, Sse},
 };
 use futures_util::{Stream, stream};
-use reveille_core::{Message, Needs, Session, SessionId, Timestamp};
+use reveille_core::{Message, Millis, Needs, Session, SessionId, Timestamp};
 use reveille_store::StoreError;
 use serde::Deserialize;
 use serde_json::json;
 use std::{convert::Infallible, sync::Arc};
 use utoipa::IntoParams;
 
-/// The name of the hook that wakes an idle agent, as a holder.
-pub const REWAKE: &str = "rewake";
+/// How long hooks of old versions waited, which do not say it.
+const PATIENCE: Millis = Millis::from_secs(23 * 3600);
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -35,6 +36,10 @@ pub struct PresenceParams {
     wakes: bool,
     /// A newer holder of the same name takes this one's place.
     name: Option<String>,
+    /// Where the agent works, if its hooks do not say it.
+    cwd: Option<String>,
+    /// How long the holder will stay at most, in seconds. What is due later cannot be told by it.
+    patience: Option<u64>,
 }
 
 /// Hold a session. While the stream is open no wake command is run for it. `messages` (with the `count` of those that can
@@ -53,10 +58,16 @@ pub async fn hold(
     Params(params): Params<PresenceParams>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
     let session = session(&name)?;
+    if let Some(cwd) = params.cwd.as_deref().filter(|cwd| is_place(cwd)) {
+        app.engine.presence().cwd_may_be(&session, cwd);
+    }
     if let Some(client) = client_kind(params.client.as_deref()) {
         match params.name.as_deref() {
             // Ends with every wake and is started again by its client: it counts also while it does not hold.
-            Some(REWAKE) => app.engine.presence().hook_seen(&session, true, Some(client), app.engine.now()),
+            Some(REWAKE) => {
+                let patience = params.patience.map(Millis::from_secs).unwrap_or(PATIENCE);
+                app.engine.presence().hook_seen(&session, Some(patience), Some(client), app.engine.now());
+            }
             _ => app.engine.presence().kind_seen(&session, client),
         }
     }

@@ -7,7 +7,7 @@ use super::{
     problem::ApiError,
 };
 use crate::{
-    agents::query::{Progress, Query, QueryError},
+    agents::query::{Asker, Progress, Query, QueryError},
     tools::Problem,
 };
 use axum::{
@@ -89,7 +89,8 @@ pub async fn query(
         gateway: app.gateway.clone(),
         turns: app.turns.clone(),
     };
-    let progress = query.begin(&id, session, body.message, headers).await.map_err(|error| refused(error, &app))?;
+    let asker = Asker { keys: headers, stream };
+    let progress = query.begin(&id, session, body.message, asker).await.map_err(|error| refused(error, &app))?;
     if stream {
         return Ok(events(progress).into_response());
     }
@@ -103,15 +104,20 @@ async fn answer(
     let mut tools = Vec::new();
     while let Some(step) = progress.recv().await {
         match step {
-            Progress::ToolCall { .. } => {}
+            Progress::Delta { .. } | Progress::ToolCall { .. } => {}
             Progress::ToolResult { name, ok, .. } => tools.push(ToolDone { name, ok }),
             Progress::Message { id, content, closed } => {
                 return Ok(Json(QueryAnswer { session, id, content, closed, tools }));
             }
-            Progress::Failed { status, code, detail } => {
-                // Whatever the upstream answered, it is not this server's answer to its client's request.
-                let status = if status == 404 { StatusCode::NOT_FOUND } else { StatusCode::BAD_GATEWAY };
-                return Err(ApiError::new(status, "The model failed", &code, detail));
+            Progress::Failed { status: upstream, code, detail, retry_after } => {
+                // Whatever the upstream answered, it is not this server's answer to its client's request; but who asked
+                // too often, or too early, is to ask again later, as the upstream says.
+                let status = match upstream {
+                    404 | 429 | 503 => StatusCode::from_u16(upstream).unwrap_or(StatusCode::BAD_GATEWAY),
+                    _ => StatusCode::BAD_GATEWAY,
+                };
+                let failed = ApiError::new(status, "The model failed", &code, detail);
+                return Err(failed.upstream(upstream, retry_after));
             }
         }
     }
@@ -122,6 +128,7 @@ fn events(progress: mpsc::UnboundedReceiver<Progress>) -> Sse<impl stream::Strea
     let events = stream::unfold(progress, |mut progress| async move {
         let step = progress.recv().await?;
         let name = match &step {
+            Progress::Delta { .. } => "delta",
             Progress::ToolCall { .. } => "tool_call",
             Progress::ToolResult { .. } => "tool_result",
             Progress::Message { .. } => "message",
@@ -136,6 +143,12 @@ fn events(progress: mpsc::UnboundedReceiver<Progress>) -> Sse<impl stream::Strea
 fn refused(error: QueryError, app: &App) -> ApiError {
     match error {
         QueryError::Busy => ApiError::new(StatusCode::CONFLICT, "Busy", "turn_in_progress", error.to_string()),
+        QueryError::Full => {
+            ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "Too many turns", "too_many_turns", error.to_string())
+        }
+        QueryError::Stopping => {
+            ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "Stopping", "stopping", error.to_string())
+        }
         QueryError::NoModel(_) => {
             ApiError::new(StatusCode::CONFLICT, "No model", "agent_without_model", error.to_string())
         }

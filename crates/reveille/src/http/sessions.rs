@@ -4,11 +4,15 @@ use super::{
     App,
     body::{Params, Segments, session},
     problem::ApiError,
+    sight::Sight,
 };
-use crate::agents::view::{CallView, SaidView, SessionTimerView};
+use crate::agents::{
+    turn,
+    view::{CallView, SaidView, SessionTimerView},
+};
 use crate::tools::{MessageView, Problem, ReminderView, SessionView, TimerView};
 use axum::{Json, extract::State};
-use reveille_core::{Call, Command, Item, Needs, Reject, Reply, command::Select};
+use reveille_core::{Call, Item, Needs, Reject, Reply, command::Select, utterance};
 use reveille_store::SessionFilter;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -39,11 +43,16 @@ pub struct SessionPage {
 #[utoipa::path(get, path = "/api/sessions", tag = "sessions", params(ListParams), responses(
     (status = 200, body = SessionPage),
 ))]
-pub async fn list(State(app): State<App>, Params(params): Params<ListParams>) -> Result<Json<SessionPage>, ApiError> {
+pub async fn list(
+    State(app): State<App>,
+    Params(params): Params<ListParams>,
+    mut sight: Sight,
+) -> Result<Json<SessionPage>, ApiError> {
     let limit = params.limit.unwrap_or(LIMIT_DEFAULT).clamp(1, LIMIT_MAX);
     let found =
         app.engine.store().sessions(SessionFilter { after: params.after, limit, ..SessionFilter::default() }).await?;
     let next = found.last().filter(|_| found.len() == limit).map(|(num, _)| *num);
+    let found = sight.only(found, |(_, session)| &session.id).await?;
     let sessions = found.iter().map(|(_, session)| SessionView::of(session)).collect();
     Ok(Json(SessionPage { sessions, next }))
 }
@@ -65,6 +74,16 @@ pub struct WholeSession {
     pub conversation: Vec<SaidView>,
     /// Messages not yet delivered.
     pub inbox: Vec<MessageView>,
+    /// What its agent is told when it stops, as the user has ordered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_message: Option<StopMessageView>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct StopMessageView {
+    pub text: String,
+    /// How many more times.
+    pub left: u32,
 }
 
 /// What a session holds. Looking takes no messages.
@@ -78,15 +97,18 @@ pub async fn read(State(app): State<App>, Segments(name): Segments<String>) -> R
     let state = app.engine.store().load(&id, needs).await?;
     let Some(found) = &state.session else { return Err(Reject::UnknownSession(name).into()) };
     let conversation = app.engine.store().conversation(&id, CONVERSATION_SHOWN_MAX).await?;
+    let armed = state.items.iter().filter_map(Item::as_thread).find_map(|thread| thread.stop_message.as_ref());
     let now = app.engine.now();
+    let shown = |timer| TimerView::of(timer, now).known_here(timer, &app.engine);
     Ok(Json(WholeSession {
         session: SessionView::of(found),
-        timers: state.items.iter().filter_map(Item::as_timer).map(|timer| TimerView::of(timer, now)).collect(),
+        timers: state.items.iter().filter_map(Item::as_timer).map(shown).collect(),
         reminders: state.items.iter().filter_map(Item::as_reminder).map(ReminderView::of).collect(),
         session_timers: state.items.iter().filter_map(Item::as_session_timer).map(SessionTimerView::of).collect(),
         calls: state.items.iter().filter_map(Item::as_call).map(CallView::of).collect(),
-        conversation: conversation.iter().map(SaidView::of).collect(),
+        conversation: utterance::current(conversation).iter().map(SaidView::of).collect(),
         inbox: state.inbox.iter().map(MessageView::of).collect(),
+        stop_message: armed.map(|armed| StopMessageView { text: armed.text.clone(), left: armed.left }),
     }))
 }
 
@@ -109,7 +131,10 @@ pub struct Closed {
 ))]
 pub async fn close(State(app): State<App>, Segments(name): Segments<String>) -> Result<Json<Closed>, ApiError> {
     let id = session(&name)?;
-    let done = app.engine.execute(&id, Call::new(Command::Close { note: None })).await;
+    let owner =
+        turn::owner(&app.engine, &app.agents, &id).await.map_err(|error| ApiError::of(error, app.engine.now()))?;
+    let close = turn::close(&app.engine, owner.and_then(|(_, known)| known).as_deref(), None);
+    let done = app.engine.execute(&id, Call::new(close)).await;
     match done.map_err(|error| ApiError::of(error, app.engine.now()))?.reply {
         Reply::Closed(closed) => Ok(Json(Closed {
             session: name,

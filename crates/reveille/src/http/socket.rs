@@ -6,8 +6,12 @@ use super::{
     events::{EventParams, Follower},
     history::Entry,
     problem::ApiError,
+    serve::Place,
+    sight::Sight,
 };
+use crate::clock::Clock;
 use axum::{
+    Extension,
     extract::{
         State,
         ws::{Message, WebSocket, WebSocketUpgrade, rejection::WebSocketUpgradeRejection},
@@ -15,10 +19,15 @@ use axum::{
     http::StatusCode,
     response::Response,
 };
-use std::time::Duration;
+use reveille_core::Millis;
+use std::{sync::Arc, time::Duration};
 
-/// A connection that says nothing is asked this often whether it is there.
-const PING: Duration = Duration::from_secs(30);
+/// A connection is asked this often whether it is there.
+const PING: Millis = Millis::from_secs(30);
+/// One that has not answered so many times is gone.
+const UNANSWERED_MAX: u32 = 2;
+/// So long a client may leave what it is told unread.
+const SEND_TIMEOUT: Duration = Duration::from_secs(30);
 /// Clients have nothing to say here.
 const MESSAGE_BYTES_MAX: usize = 4096;
 
@@ -29,39 +38,57 @@ pub async fn follow(
     State(app): State<App>,
     Segments(name): Segments<String>,
     Params(params): Params<EventParams>,
+    place: Option<Extension<Place>>,
+    sight: Sight,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
     let session = session(&name)?;
     let upgrade = upgrade.map_err(|error| {
         ApiError::new(StatusCode::UPGRADE_REQUIRED, "A WebSocket is wanted", "not_a_websocket", error.body_text())
     })?;
-    let follower = Follower::new(app, Some(session), params.after).await?;
-    Ok(upgrade.max_message_size(MESSAGE_BYTES_MAX).on_upgrade(|socket| serve(socket, follower)))
+    let clock = app.engine.clock().clone();
+    let follower = Follower::new(app, sight, Some(session), params.after).await?;
+    Ok(upgrade.max_message_size(MESSAGE_BYTES_MAX).on_upgrade(|socket| async move {
+        serve(socket, follower, clock).await;
+        // It was a connection all the while, and took the place of one.
+        drop(place);
+    }))
 }
 
 /// Until either side goes.
-async fn serve(mut socket: WebSocket, mut follower: Follower) {
-    let mut ping = tokio::time::interval(PING);
-    ping.reset();
+async fn serve(mut socket: WebSocket, mut follower: Follower, clock: Arc<dyn Clock>) {
+    let (mut ping, mut unanswered) = (clock.sleep(PING), 0);
     loop {
-        tokio::select! {
+        let message = tokio::select! {
+            biased;
+            // First, so that nobody is taken for gone whose answer is here.
+            received = socket.recv() => match received {
+                None | Some(Err(_) | Ok(Message::Close(_))) => return,
+                Some(Ok(_)) => {
+                    unanswered = 0;
+                    continue;
+                }
+            },
             recorded = follower.next() => {
                 let Some(recorded) = recorded else { break };
                 let Ok(text) = serde_json::to_string(&Entry::of(&recorded)) else { continue };
-                if socket.send(Message::Text(text.into())).await.is_err() {
+                Message::Text(text.into())
+            }
+            () = &mut ping => {
+                if unanswered == UNANSWERED_MAX {
                     return;
                 }
+                (ping, unanswered) = (clock.sleep(PING), unanswered + 1);
+                Message::Ping(Default::default())
             }
-            received = socket.recv() => match received {
-                None | Some(Err(_) | Ok(Message::Close(_))) => return,
-                Some(Ok(_)) => {}
-            },
-            _ = ping.tick() => {
-                if socket.send(Message::Ping(Default::default())).await.is_err() {
-                    return;
-                }
-            }
+        };
+        if !sent(&mut socket, message).await {
+            return;
         }
     }
-    let _ = socket.send(Message::Close(None)).await;
+    sent(&mut socket, Message::Close(None)).await;
+}
+
+async fn sent(socket: &mut WebSocket, message: Message) -> bool {
+    matches!(tokio::time::timeout(SEND_TIMEOUT, socket.send(message)).await, Ok(Ok(())))
 }

@@ -20,6 +20,7 @@ pub struct Stats {
     pub sessions: i64,
     pub messages: MessageCounts,
     pub standby: StandbyFigures,
+    pub conditions: ConditionFigures,
     pub lateness: Lateness,
 }
 
@@ -32,6 +33,9 @@ pub struct TimerCounts {
     pub running_background: i64,
     pub completed: i64,
     pub stopped: i64,
+    /// Times of recurring timers that were told, and that passed without being told.
+    pub fired: i64,
+    pub missed: i64,
 }
 
 /// The same for reminders; `scheduled` and `due` are the live states.
@@ -84,9 +88,22 @@ pub struct StandbyFigures {
     pub ended: i64,
     /// How long agents slept in calls, in seconds, all together.
     pub slept: Seconds,
-    /// Requests they would have sent meanwhile had they asked every `poll_interval` seconds.
+    /// Requests that agents would have sent had they asked every `poll_interval` seconds, in these calls and while
+    /// conditions were watched for them.
     pub requests_saved: i64,
     pub poll_interval: Seconds,
+}
+
+/// What timers waited for besides their time.
+#[derive(Serialize, ToSchema)]
+pub struct ConditionFigures {
+    /// Waited for at this moment.
+    pub now: usize,
+    pub met: i64,
+    /// Given up: the time was over, or the timer was stopped.
+    pub unmet: i64,
+    /// How long timers waited for them, in seconds, all together.
+    pub waited: Seconds,
 }
 
 /// From deadline to durable firing, in milliseconds; absent before the first.
@@ -134,6 +151,8 @@ pub async fn read(State(app): State<App>) -> Result<Json<Stats>, ApiError> {
             running_background: timers(Status::RunningBackground),
             completed: timers(Status::Completed),
             stopped: timers(Status::Stopped),
+            fired: count(tally::TIMERS_FIRED),
+            missed: count(tally::TIMERS_MISSED),
         },
         reminders: ReminderCounts {
             created: count(tally::REMINDERS_CREATED),
@@ -167,6 +186,12 @@ pub async fn read(State(app): State<App>) -> Result<Json<Stats>, ApiError> {
             slept: Seconds(Millis::new(u64::try_from(count(tally::SLEPT_MS)).unwrap_or(0))),
             requests_saved: count(tally::REQUESTS_SAVED),
             poll_interval: Seconds(engine.limits().poll_interval),
+        },
+        conditions: ConditionFigures {
+            now: engine.board().awaited(),
+            met: count(tally::CONDITIONS_MET),
+            unmet: count(tally::CONDITIONS_UNMET),
+            waited: Seconds(Millis::new(u64::try_from(count(tally::WAITED_MS)).unwrap_or(0))),
         },
         lateness: Lateness {
             fired: engine.metrics.fired.get(),

@@ -4,6 +4,7 @@ use super::{
     App,
     body::{JsonBody, session},
     problem::ApiError,
+    sight::Sight,
 };
 use crate::tools::Problem;
 use axum::{Json, extract::State};
@@ -41,16 +42,24 @@ pub struct Stopped {
     (status = "4XX", body = Problem, content_type = "application/problem+json"),
     (status = "5XX", body = Problem, content_type = "application/problem+json"),
 ))]
-pub async fn stop(State(app): State<App>, body: JsonBody) -> Result<Json<Stopped>, ApiError> {
+pub async fn stop(State(app): State<App>, mut sight: Sight, body: JsonBody) -> Result<Json<Stopped>, ApiError> {
     let body: StopBody = body.read()?;
     let only = match (&body.session, body.all) {
         (Some(name), false) => Some(session(name)?),
         (None, true) => None,
-        _ => {
-            let why = "goes alone: send either `session` (one session) or `all: true` (every session)";
+        (None, false) => {
+            let hint = "the session whose timers are meant; or send `all: true` for every session's";
+            return Err(Reject::MissingArgument { field: "session", hint }.into());
+        }
+        (Some(_), true) => {
+            let why = "and `all: true` do not go together: send one of them";
             return Err(Reject::InvalidArgument { field: "session".into(), why: why.into() }.into());
         }
     };
+    match &only {
+        Some(session) => sight.demand(session).await?,
+        None => sight.demand_all()?,
+    }
     let note = text::accept("reason", body.reason, app.engine.limits())?;
     let live = Status::ALL.into_iter().filter(|status| status.is_live());
     let mut filter = ItemFilter {

@@ -5,7 +5,7 @@ use super::{
     body::{Params, Segments, session},
     problem::ApiError,
     receipt::{ReceiptBody, Receipts},
-    tools::Bridged,
+    tools::{Bridged, Receipt},
 };
 use crate::{
     engine::EngineError,
@@ -19,7 +19,6 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
-use reveille_core::LeaseId;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -37,10 +36,9 @@ pub struct TaskResult {
     /// What the stand-by would have answered; once the task has ended otherwise than by being cancelled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Box<TimerResult>>,
-    /// With `x-reveille-receipt: explicit`: to be committed or released through the inbox.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Vec<String>>)]
-    pub leases: Option<Vec<LeaseId>>,
+    /// With `x-reveille-receipt: explicit`.
+    #[serde(flatten)]
+    pub receipt: Option<Receipt>,
 }
 
 /// How a task stands. If it ended with its timer, having written this answer counts as having told it.
@@ -82,8 +80,8 @@ fn answer(
     reply: Result<TaskReply, EngineError>,
 ) -> Result<Response, ApiError> {
     let reply = reply.map_err(|error| ApiError::of(error, app.engine.now()))?;
-    let leases = bridged.leases(&reply.deliveries);
-    let result = TaskResult { session: reply.session.to_string(), task: reply.task, result: reply.result, leases };
+    let receipt = bridged.receipt(&reply.deliveries);
+    let result = TaskResult { session: reply.session.to_string(), task: reply.task, result: reply.result, receipt };
     let bytes = serde_json::to_vec(&result).expect("results are representable as JSON");
     let body = ReceiptBody::new(Bytes::from(bytes), reply.deliveries, receipts);
     Ok(([(header::CONTENT_TYPE, "application/json")], Body::new(body)).into_response())

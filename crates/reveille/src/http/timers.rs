@@ -5,17 +5,20 @@ use super::{
     body::{IdempotencyKey, JsonBody, Params, Segments, session},
     items::{ListParams, page},
     problem::ApiError,
+    sight::Sight,
 };
 use crate::{
-    engine::EngineError,
-    tools::{IDS_TRIED_MAX, Outcome, Problem, TimerResult, TimerView, request_key},
+    engine::{Engine, EngineError},
+    tools::{self, IDS_TRIED_MAX, Outcome, Problem, TimerResult, TimerView, request_key},
 };
 use axum::{Json, extract::State, http::StatusCode};
 use reveille_core::{
-    Call, Command, ItemId, Kind, Purpose, Reject, Reply, SessionId, Status, Timer, Timestamp, duration, text,
+    Call, Command, Condition, ItemId, Kind, Millis, Purpose, Reject, Reply, SessionId, Status, Timer, Timestamp,
+    condition, duration, text,
 };
+use reveille_store::Found;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 /// A timer and the session it belongs to.
@@ -30,8 +33,8 @@ pub struct OwnedTimer {
 }
 
 impl OwnedTimer {
-    fn of(session: &SessionId, timer: &Timer, now: Timestamp) -> Self {
-        let view = TimerView::of(timer, now);
+    fn of(session: &SessionId, timer: &Timer, engine: &Engine) -> Self {
+        let view = TimerView::of(timer, engine.now()).known_here(timer, engine);
         let standby = timer.standby.filter(|_| view.standby_until.is_some());
         let standby_since = standby.map(|standby| standby.since.as_millis());
         Self { session: session.to_string(), timer: view, standby_since }
@@ -51,12 +54,15 @@ pub struct TimerPage {
     (status = 200, body = TimerPage),
     (status = "4XX", body = Problem, content_type = "application/problem+json"),
 ))]
-pub async fn list(State(app): State<App>, Params(params): Params<ListParams>) -> Result<Json<TimerPage>, ApiError> {
+pub async fn list(
+    State(app): State<App>,
+    Params(params): Params<ListParams>,
+    mut sight: Sight,
+) -> Result<Json<TimerPage>, ApiError> {
     let states = Status::ALL.map(|status| (status.as_str(), status.is_live()));
-    let (found, next) = page(&app, &params, Kind::Timer, &states).await?;
-    let now = app.engine.now();
-    let timers =
-        found.iter().filter_map(|found| Some(OwnedTimer::of(&found.session, found.item.as_timer()?, now))).collect();
+    let (found, next) = page(&app, &mut sight, &params, Kind::Timer, &states).await?;
+    let owned = |found: &Found| Some(OwnedTimer::of(&found.session, found.item.as_timer()?, &app.engine));
+    let timers = found.iter().filter_map(owned).collect();
     Ok(Json(TimerPage { timers, next }))
 }
 
@@ -67,8 +73,8 @@ pub async fn list(State(app): State<App>, Params(params): Params<ListParams>) ->
 ))]
 pub async fn read(State(app): State<App>, Segments(id): Segments<String>) -> Result<Json<OwnedTimer>, ApiError> {
     let session = owner(&app, &id).await?;
-    let (timer, now) = carried_out(&app, &session, Command::Read { id: Some(ItemId::new(id)) }).await?;
-    Ok(Json(OwnedTimer::of(&session, &timer, now)))
+    let (timer, _) = carried_out(&app, &session, Command::Read { id: Some(ItemId::new(id)) }).await?;
+    Ok(Json(OwnedTimer::of(&session, &timer, &app.engine)))
 }
 
 #[derive(Deserialize, ToSchema, Default)]
@@ -80,6 +86,13 @@ pub struct NewTimer {
     total_duration: Value,
     /// What the agent shall do when the time has come.
     mission: Option<String>,
+    /// The agent is woken as soon as this holds; as the tool `timer` takes it.
+    #[schema(value_type = Option<Object>)]
+    until: Value,
+    /// Instead of `total_duration`: `at`, `every`, `zone`, `catch_up` and `max_fires`, as the tool `timer` takes them.
+    #[serde(flatten)]
+    #[schema(value_type = Object)]
+    plan: Map<String, Value>,
 }
 
 /// Set a timer for an agent, from outside: a mission, since nobody stands by for it. No message of the session is taken
@@ -98,30 +111,52 @@ pub struct NewTimer {
 pub async fn create(
     State(app): State<App>,
     IdempotencyKey(key): IdempotencyKey,
+    mut sight: Sight,
     body: JsonBody,
 ) -> Result<Json<OwnedTimer>, ApiError> {
     let limits = app.engine.limits();
-    let NewTimer { session: name, total_duration, mission } = body.read()?;
+    let NewTimer { session: name, total_duration, mission, until, plan } = body.read()?;
     let session = session(&name)?;
+    sight.demand(&session).await?;
     let missing = |field, hint| ApiError::from(Reject::MissingArgument { field, hint });
     let mission = text::accept("mission", mission, limits)?
         .ok_or_else(|| missing("mission", "what the agent shall do when the time has come"))?;
-    if total_duration.is_null() {
-        return Err(missing("total_duration", "a length of time, in seconds (300) or as text (\"5m\")"));
-    }
-    let total = duration::parse("total_duration", &total_duration, limits.duration_max)?;
     let purpose = Purpose::Mission(mission);
-    let fingerprint = json!([purpose, total]).to_string();
+    let when = tools::plan::when(&plan, limits)?.map(Box::new);
+    let until = condition::parse(&until)?;
+    tools::plan::without(when.as_deref(), until.as_ref())?;
+    let absent = total_duration.is_null() || total_duration == "";
+    let total = match (&when, absent) {
+        (Some(_), false) => {
+            let why = "excludes `at` and `every`; send one of them".to_owned();
+            return Err(Reject::InvalidArgument { field: "total_duration".into(), why }.into());
+        }
+        (Some(_), true) => Millis::ZERO,
+        (None, true) => {
+            return Err(missing("total_duration", "a length of time, in seconds (300) or as text (\"5m\")"));
+        }
+        (None, false) => duration::parse("total_duration", &total_duration, limits.duration_max)?,
+    };
+    let asked = until.as_ref().map(Condition::to_value);
+    let fingerprint = json!([purpose, total, when.as_ref().map(ToString::to_string), asked]).to_string();
     let key = key.map(|key| request_key(key, fingerprint)).transpose()?;
+    let until = match until {
+        Some(condition) => Some(app.engine.wanted(condition, &session, key.as_ref()).await?),
+        None => None,
+    };
     for _ in 0..IDS_TRIED_MAX {
         let (id, purpose, key) = (app.engine.fresh_timer(), purpose.clone(), key.clone());
-        let create = Command::Create { id, purpose, total, timeout: None, key, task: None };
+        let until = until.clone();
+        let create = match when.clone() {
+            Some(when) => Command::Plan { id, purpose, when, timeout: None, key, task: None },
+            None => Command::Create { id, purpose, total, timeout: None, until, key, task: None },
+        };
         match app.engine.execute(&session, Call::new(create)).await {
             Err(EngineError::IdTaken) => {}
             Err(error) => return Err(ApiError::of(error, app.engine.now())),
             Ok(done) => {
                 let Reply::Timer { timer, .. } = done.reply else { unreachable!("a creation answers with a timer") };
-                return Ok(Json(OwnedTimer::of(&session, &timer, app.engine.now())));
+                return Ok(Json(OwnedTimer::of(&session, &timer, &app.engine)));
             }
         }
     }
@@ -207,7 +242,7 @@ async fn change(app: &App, session: &SessionId, command: Command, outcome: Outco
     let outcome = if timer.status() == Status::Paused { Outcome::Paused } else { outcome };
     let hint = outcome.hint(&timer, now);
     Ok(TimerResult {
-        timer: TimerView::of(&timer, now),
+        timer: TimerView::of(&timer, now).known_here(&timer, &app.engine),
         timeout: None,
         outcome,
         messages: Vec::new(),

@@ -22,7 +22,7 @@ use reveille_core::{LeaseId, Limits, Millis, duration, text};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 
 /// `explicit`: the result names the leases of its messages in `leases`, and the client commits or releases them through
 /// the inbox instead of their counting as delivered once written.
@@ -34,6 +34,8 @@ pub const CLIENT_HEADER: &str = "x-reveille-client";
 pub const TASK_HEADER: &str = "x-reveille-task";
 /// `true`: the caller holds the session after its first answer, and cannot wake its agent.
 pub const HOLDS_HEADER: &str = "x-reveille-holds";
+/// Where the agent works, if its hooks do not say it.
+pub const CWD_HEADER: &str = "x-reveille-cwd";
 /// The longest the call may stand by.
 pub const STANDBY_MAX_HEADER: &str = "x-reveille-standby-max";
 
@@ -51,7 +53,8 @@ pub const STANDBY_MAX_HEADER: &str = "x-reveille-standby-max";
         ("x-reveille-standby-max" = Option<String>, Header, description = "The longest this call may stand by"),
         ("x-reveille-task" = Option<String>, Header, description = "`true`: instead of standing by, `timer` answers at once with a `task` to ask about at `/api/tasks/{id}`"),
         ("x-reveille-holds" = Option<String>, Header, description = "`true`: after this answer the caller holds the session and cannot wake its agent, so that no wake command runs until it has left"),
-        ("x-reveille-receipt" = Option<String>, Header, description = "`explicit`: the result names the leases of its messages in `leases`; commit or release them through the inbox"),
+        ("x-reveille-receipt" = Option<String>, Header, description = "`explicit`: the result names the leases of its messages in `leases`, and in `channels` the way out of each; commit or release them through the inbox"),
+        ("x-reveille-cwd" = Option<String>, Header, description = "Where the agent works, for the command that may wake it later; what its hooks say goes over it"),
     ),
     request_body(content = Object, description = "The tool's arguments, see `/api/tools`"),
     responses(
@@ -75,6 +78,9 @@ pub async fn call(
         let detail = format!("there is no tool '{}'; the tools are: {known}", text::shown(&tool));
         ApiError::new(StatusCode::NOT_FOUND, "Unknown tool", "unknown_tool", detail)
     })?;
+    if let Some(cwd) = &bridged.cwd {
+        app.engine.presence().cwd_may_be(&session, cwd);
+    }
     let call = ToolCall {
         engine: &app.engine,
         session,
@@ -85,12 +91,13 @@ pub async fn call(
         standby_max: bridged.standby_max,
         task: bridged.task,
         holds: bridged.holds,
+        in_turn: None,
         stop: &app.stop,
     };
     let reply = call.run().await.map_err(|error| ApiError::of(error, app.engine.now()))?;
-    let bytes = match (bridged.leases(&reply.deliveries), reply.task) {
+    let bytes = match (bridged.receipt(&reply.deliveries), reply.task) {
         (None, None) => serde_json::to_vec(&reply.body),
-        (leases, task) => serde_json::to_vec(&Extended { body: &reply.body, leases, task }),
+        (receipt, task) => serde_json::to_vec(&Extended { body: &reply.body, receipt, task }),
     }
     .expect("results are representable as JSON");
     let body = ReceiptBody::new(Bytes::from(bytes), reply.deliveries, receipts);
@@ -102,10 +109,21 @@ pub async fn call(
 struct Extended<'a> {
     #[serde(flatten)]
     body: &'a ToolBody,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    leases: Option<Vec<LeaseId>>,
+    #[serde(flatten)]
+    receipt: Option<Receipt>,
     #[serde(skip_serializing_if = "Option::is_none")]
     task: Option<TaskView>,
+}
+
+/// For clients that settle leases themselves.
+#[derive(Serialize, ToSchema)]
+pub struct Receipt {
+    /// To be committed or released through the inbox.
+    #[schema(value_type = Vec<String>)]
+    pub leases: Vec<LeaseId>,
+    /// As `channel` of the commit: the way out of each lease.
+    #[schema(value_type = Vec<String>)]
+    pub channels: Vec<&'static str>,
 }
 
 /// What a bridge says about the agent behind it.
@@ -114,12 +132,16 @@ pub struct Bridged {
     leases_by_name: bool,
     task: bool,
     holds: bool,
+    cwd: Option<String>,
 }
 
 impl Bridged {
     /// The leases that the client settles itself, if it wants to.
-    pub fn leases(&self, deliveries: &[Arc<Delivery>]) -> Option<Vec<LeaseId>> {
-        self.leases_by_name.then(|| deliveries.iter().map(|delivery| delivery.by_name().clone()).collect())
+    pub fn receipt(&self, deliveries: &[Arc<Delivery>]) -> Option<Receipt> {
+        self.leases_by_name.then(|| Receipt {
+            leases: deliveries.iter().map(|delivery| delivery.by_name().clone()).collect(),
+            channels: deliveries.iter().map(|delivery| delivery.channel()).collect(),
+        })
     }
 }
 
@@ -133,8 +155,18 @@ impl<S: Send + Sync> FromRequestParts<S> for Bridged {
             .transpose()?;
         let leases_by_name = text(RECEIPT_HEADER).is_some_and(|receipt| receipt == RECEIPT_EXPLICIT);
         let said = |name: &str| text(name).is_some_and(|value| value == "true");
-        Ok(Self { standby_max, leases_by_name, task: said(TASK_HEADER), holds: said(HOLDS_HEADER) })
+        let cwd = parts.headers.get(CWD_HEADER).and_then(|cwd| String::from_utf8(cwd.as_bytes().to_vec()).ok());
+        let cwd = cwd.filter(|cwd| is_place(cwd));
+        Ok(Self { standby_max, leases_by_name, task: said(TASK_HEADER), holds: said(HOLDS_HEADER), cwd })
     }
+}
+
+/// What is longer, or no absolute path, is left out.
+const CWD_BYTES_MAX: usize = 4096;
+
+/// Whether an agent may work there.
+pub fn is_place(cwd: &str) -> bool {
+    cwd.starts_with('/') && cwd.len() <= CWD_BYTES_MAX && !cwd.contains('\0')
 }
 
 #[derive(Deserialize, IntoParams)]

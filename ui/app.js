@@ -1,19 +1,17 @@
 // The page itself: who may see it, where one is in it, and whether it is connected.
 
 import './embed.js';
-import { h, say } from './lib/dom.js';
+import { guarded, h, say } from './lib/dom.js';
 import { home } from './lib/model.js';
+import { complain } from './parts/announce.js';
 import { icon } from './parts/icons.js';
-import { newTimer } from './parts/new-timer.js';
-import { signIn } from './parts/sign-in.js';
+import { newTimer } from './parts/new.js';
+import { signIn, signOut } from './parts/sign-in.js';
+import { failed } from './parts/states.js';
 import { PAGES, resolve } from './routes.js';
 
-/// How often the statistics, and with them the server's time, are asked for while the page is open.
-const SET_CLOCK_MS = 60_000;
-
 const main = h('main', { id: 'main', tabindex: '-1' });
-const links = PAGES.filter((page) => page.icon).map((page) =>
-  h('a', { href: page.href, 'data-page': page.name }, icon(page.icon), h('span', {}, page.title)));
+const links = PAGES.map((page) => h('a', { href: page.href, 'data-page': page.name }, icon(page.name), h('span', {}, page.title)));
 const lost = h('div', { class: 'lost', role: 'alert', hidden: true },
   h('span', {}, 'Not connected. What is shown may be old.'),
   h('button', { class: 'button', type: 'button', onclick: () => home.reconnect() }, 'Try now'));
@@ -21,27 +19,31 @@ const dot = h('span', { class: 'live-dot', 'data-state': 'connecting' });
 const live = h('p', { class: 'live', role: 'status' }, dot, h('span', { class: 'live-word' }, 'Connecting'));
 const brand = h('a', { class: 'brand', href: '#/' }, h('img', { src: '/ui/icon.svg', alt: '', width: 28, height: 28 }), h('span', {}, 'Reveille'));
 const nav = h('nav', { class: 'nav', 'aria-label': 'Pages' }, links);
+const leave = h('button', { class: 'icon-button leave', type: 'button', title: 'Sign out', 'aria-label': 'Sign out', hidden: true, onclick: () => signOut(home).catch(complain) }, icon('leave'));
 const side = h('header', { class: 'side' }, brand, nav,
-  h('button', { class: 'button primary new-timer', type: 'button', 'aria-label': 'New timer', 'aria-keyshortcuts': 'n', onclick: () => newTimer() }, icon('plus'), h('span', {}, 'New timer')), live);
+  h('button', { class: 'button primary new-timer', type: 'button', 'aria-label': 'New timer', 'aria-keyshortcuts': 'n', onclick: () => newTimer() }, icon('plus'), h('span', {}, 'New timer')), live, leave);
 
 let current = null;
 
-async function show() {
+function show() {
   const { page, params } = resolve(location.hash);
-  current?.undo.forEach((undo) => undo());
+  current?.undo.forEach(guarded);
   current = { undo: [], main: h('div', { class: `page page-${page.name}` }) };
-  const shown = current;
   document.title = `${params.title ?? page.title} · Reveille`;
   for (const link of links) {
     if (link.dataset.page === page.menu) {
       link.setAttribute('aria-current', 'page');
-      // On a phone the menu is wider than the screen.
-      link.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+      // On a phone the menu is wider than the screen. Not `scrollIntoView`: the tab key would go on from there.
+      nav.scrollLeft = link.offsetLeft - (nav.clientWidth - link.offsetWidth) / 2;
     } else link.removeAttribute('aria-current');
   }
   main.replaceChildren(current.main);
-  const { default: build } = await page.load();
-  if (current === shown) build(shown, params);
+  try {
+    page.build(current, params);
+  } catch (error) {
+    reportError(error);
+    current.main.replaceChildren(failed(error));
+  }
 }
 
 function connection() {
@@ -65,21 +67,28 @@ function keys(event) {
 }
 
 async function begin() {
-  await signIn(home);
+  const starting = document.getElementById('starting');
+  leave.hidden = !(await signIn(home, starting));
+  // Before anything is drawn by it.
+  await home.setClock().catch(() => {});
+  starting.remove();
   document.body.append(side, main, lost);
+  // The address is the page's own: a link to #main would lead to another page.
+  document.querySelector('.skip').addEventListener('click', (event) => {
+    event.preventDefault();
+    main.focus();
+  });
   home.addEventListener('state', connection);
   home.addEventListener('signed-out', () => location.reload());
   home.onEvent(() => {});
-  home.stats().catch(() => {});
-  setInterval(() => home.stats().catch(() => {}), SET_CLOCK_MS);
-  addEventListener('hashchange', async () => {
-    await show();
+  addEventListener('hashchange', () => {
+    show();
     main.focus({ preventScroll: true });
     scrollTo(0, 0);
   });
   addEventListener('keydown', keys);
   connection();
-  await show();
+  show();
 }
 
 begin();

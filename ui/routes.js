@@ -1,19 +1,33 @@
-// Where everything is. Addresses are behind the hash, so that the server serves one page.
+// Where everything is. Addresses are behind the hash, so that the server serves one page. All pages come with the first: one
+// that had to be fetched while the server is away would stay missing for as long as the tab is open.
 
-const page = (name, title, load, icon, menu = name) => ({ name, title, load, icon, menu, href: name === 'overview' ? '#/' : `#/${name}` });
+import agents from './pages/agents.js';
+import deliveries from './pages/deliveries.js';
+import history from './pages/history.js';
+import overview from './pages/overview.js';
+import reminders from './pages/reminders.js';
+import session from './pages/session.js';
+import sessions from './pages/sessions.js';
+import statistics from './pages/statistics.js';
+import timers from './pages/timers.js';
+import unknown from './pages/unknown.js';
 
+const page = (name, title, build, menu = name) => ({ name, title, build, menu, href: name === 'overview' ? '#/' : `#/${name}` });
+
+/// Those of the menu; each has an icon of its name.
 export const PAGES = [
-  page('overview', 'Overview', () => import('./pages/overview.js'), 'overview'),
-  page('timers', 'Timers', () => import('./pages/timers.js'), 'timers'),
-  page('sessions', 'Sessions', () => import('./pages/sessions.js'), 'sessions'),
-  page('reminders', 'Reminders', () => import('./pages/reminders.js'), 'reminders'),
-  page('agents', 'Agents', () => import('./pages/agents.js'), 'agents'),
-  page('deliveries', 'Deliveries', () => import('./pages/deliveries.js'), 'deliveries'),
-  page('history', 'History', () => import('./pages/history.js'), 'history'),
-  page('statistics', 'Statistics', () => import('./pages/statistics.js'), 'statistics'),
+  page('overview', 'Overview', overview),
+  page('timers', 'Timers', timers),
+  page('sessions', 'Sessions', sessions),
+  page('reminders', 'Reminders', reminders),
+  page('agents', 'Agents', agents),
+  page('deliveries', 'Deliveries', deliveries),
+  page('history', 'History', history),
+  page('statistics', 'Statistics', statistics),
 ];
 
-const SESSION = page('session', 'Session', () => import('./pages/session.js'), null, 'sessions');
+const SESSION = page('session', 'Session', session, 'sessions');
+const UNKNOWN = page('unknown', 'Not found', unknown, null);
 
 export function resolve(hash) {
   const [path, query] = hash.replace(/^#\/?/, '').split('?');
@@ -23,7 +37,8 @@ export function resolve(hash) {
     const session = decode(rest.join('/'));
     return { page: SESSION, params: { ...params, session, title: session } };
   }
-  return { page: PAGES.find((one) => one.name === name) ?? PAGES[0], params };
+  const found = PAGES.find((one) => one.name === (name || 'overview'));
+  return found && !rest.some(Boolean) ? { page: found, params } : { page: UNKNOWN, params: { address: hash } };
 }
 
 function decode(text) {

@@ -5,7 +5,7 @@ import { now as clockNow, onTick } from '../lib/clock.js';
 import { h, say } from '../lib/dom.js';
 import { countdown, exact, instant, length, statusName } from '../lib/format.js';
 import { segment, server } from '../lib/server.js';
-import { actions, isLive, purpose, remaining, standby } from '../lib/timer.js';
+import { actions, awaited, condition, isLive, left as leftOf, purpose, schedule, seen, standby, waits } from '../lib/timer.js';
 import { bar, setBar } from '../parts/bar.js';
 import { WORDS } from '../parts/words.js';
 import { sheets } from './sheet.js';
@@ -27,8 +27,11 @@ export class ReveilleTimer extends HTMLElement {
 
   connectedCallback() {
     this.#build();
+    const [from, load] = [this.#server, () => this.#load()];
+    from.addEventListener('back', load);
     this.#undo = [
-      this.#server.onEvent((entry) => entry.id === this.getAttribute('timer-id') && this.#load()),
+      () => from.removeEventListener('back', load),
+      from.onEvent((entry) => entry.id === this.getAttribute('timer-id') && this.#load()),
       onTick((now) => this.#tick(now)),
     ];
     if (!this.#timer) this.#load();
@@ -74,13 +77,13 @@ export class ReveilleTimer extends HTMLElement {
   #build() {
     const root = this.shadowRoot ?? this.attachShadow({ mode: 'open' });
     root.adoptedStyleSheets = sheets();
-    const [tool, text, status, left, total, stand, buttons, table] =
-      ['tool', 'purpose', 'status', 'left', 'total', 'stand', 'buttons', 'table'].map((name) => h(name === 'table' ? 'dl' : 'span', { class: name }));
+    const [tool, text, status, when, left, total, stand, buttons, table] =
+      ['tool', 'purpose', 'status', 'when', 'left', 'total', 'stand', 'buttons', 'table'].map((name) => h(name === 'table' ? 'dl' : 'span', { class: name }));
     const progress = bar();
     const problem = h('p', { class: 'problem', role: 'alert', hidden: true });
     const row = h('div', { class: 'row', role: 'group' },
-      h('div', { class: 'head' }, tool, text, status), h('div', { class: 'times' }, left, total, stand), progress, table, buttons, problem);
-    this.#parts = { row, tool, text, status, left, total, stand, progress, buttons, table, problem };
+      h('div', { class: 'head' }, tool, text, status), when, h('div', { class: 'times' }, left, total, stand), progress, table, buttons, problem);
+    this.#parts = { row, tool, text, status, when, left, total, stand, progress, buttons, table, problem };
     root.replaceChildren(row);
     this.#show();
   }
@@ -88,13 +91,17 @@ export class ReveilleTimer extends HTMLElement {
   #show() {
     const timer = this.#timer;
     if (!timer) return;
-    const { row, tool, text, status, buttons, table, problem } = this.#parts;
+    const { row, tool, text, status, when, buttons, table, problem } = this.#parts;
     problem.hidden = true;
     row.dataset.status = timer.status;
     row.setAttribute('aria-label', `Timer ${timer.timer_id}`);
     say(tool, TOOLS[this.getAttribute('tool')] ?? TOOLS.timer);
     say(text, purpose(timer));
     say(status, statusName(timer.status));
+    const notes = [schedule(timer), waits(timer), condition(timer), seen(timer), timer.stop_reason && `because ${timer.stop_reason}`].filter(Boolean);
+    say(when, notes.join('\n'));
+    when.title = (timer.schedule?.next ?? []).join('\n');
+    when.hidden = !notes.length;
     const allowed = this.hasAttribute('readonly') ? [] : actions(timer);
     buttons.replaceChildren(...allowed.map((action) =>
       h('button', { type: 'button', 'data-action': action, onclick: () => this.#act(action) }, WORDS[action].label)));
@@ -109,8 +116,9 @@ export class ReveilleTimer extends HTMLElement {
     if (!timer || !this.#parts) return;
     const { left, total, stand, progress } = this.#parts;
     const stands = standby(timer, now);
-    say(left, isLive(timer) ? countdown(remaining(timer, now)) : instant(timer.ends_at, now));
-    say(total, isLive(timer) ? `of ${length(timer.total_duration)}` : `ended, after ${length(timer.elapsed_time)}`);
+    say(left, isLive(timer) ? countdown(leftOf(timer, now)) : instant(timer.ends_at, now));
+    const ended = !isLive(timer) && `ended, after ${length(timer.elapsed_time)}`;
+    say(total, ended || (waits(timer) ? 'till quiet hours are over' : `of ${length(timer.total_duration)}`));
     say(stand, stands ? `standing by ${countdown(stands.left)}` : '');
     setBar(progress, timer, now);
   }
@@ -144,6 +152,12 @@ function fields(timer) {
     ['created', exact(timer.created_at)],
     ['last looked at', exact(timer.last_check_at)],
     ['paused until', timer.pause_until && exact(timer.pause_until)],
+    ['when', schedule(timer)],
+    ['waits', waits(timer)],
+    ['until', awaited(timer)],
+    ['met', timer.met === undefined ? '' : timer.met ? 'yes' : 'no'],
+    ['seen', timer.seen],
+    ['next', (timer.schedule?.next ?? []).join(', ')],
     ['why', timer.stop_reason],
   ];
   return rows.filter(([, value]) => value).flatMap(([name, value]) => [h('dt', {}, name), h('dd', {}, value)]);

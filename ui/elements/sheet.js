@@ -26,6 +26,8 @@ const CSS = `
 .tool { color: var(--muted); font-size: 12px; letter-spacing: .02em; }
 .purpose { flex: 1 1 12ch; font-weight: 550; overflow-wrap: anywhere; white-space: pre-wrap; }
 .status { color: var(--state); font-size: 12px; font-weight: 600; }
+.when { color: var(--muted); font-size: 13px; overflow-wrap: anywhere; white-space: pre-wrap; }
+.when[hidden], .buttons[hidden], dl[hidden] { display: none; }
 .times { display: flex; gap: 12px; align-items: baseline; color: var(--muted); font-size: 13px; }
 .left { color: var(--ink); font-size: 20px; font-weight: 600; letter-spacing: -.01em; }
 .bar { position: relative; height: 8px; border-radius: 4px; background: var(--track); overflow: hidden; }
@@ -44,6 +46,7 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: 3px 14px; margi
 dt { color: var(--muted); } dd { margin: 0; overflow-wrap: anywhere; }
 .message { display: grid; grid-template-columns: 3px 1fr; gap: 12px; padding: 2px 0; }
 .message::before { content: ''; border-radius: 2px; background: var(--accent); }
+[data-told]::before { background: var(--line); }
 .text { white-space: pre-wrap; overflow-wrap: anywhere; margin: 0; }
 .note { color: var(--muted); font-size: 12px; margin: 0; }
 .feed { display: grid; gap: 12px; }

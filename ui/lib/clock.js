@@ -1,5 +1,7 @@
 // The one clock of the page. Every countdown hangs on it, and it shows the server's time, not this machine's.
 
+import { guarded } from './dom.js';
+
 const TICK_MS = 250;
 const TICK_CALM_MS = 1000;
 
@@ -34,7 +36,7 @@ function tick() {
   if (!listeners.size) return;
   if (!document.hidden) {
     const time = now();
-    for (const listener of [...listeners]) listener(time);
+    for (const listener of [...listeners]) guarded(() => listener(time));
   }
   next();
 }

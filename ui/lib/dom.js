@@ -32,6 +32,47 @@ export function attr(element, name, value) {
   else if (element.getAttribute(name) !== text) element.setAttribute(name, text);
 }
 
+/// Changes a list to these rows, moving only what has moved: focus and selection stay where they are.
+export function arrange(list, rows) {
+  let next = list.firstChild;
+  for (const row of rows) {
+    if (row === next) next = next.nextSibling;
+    else list.insertBefore(row, next);
+  }
+  while (next) {
+    const gone = next;
+    next = next.nextSibling;
+    gone.remove();
+  }
+}
+
+/// Rows that were made before and still say the same are used again; others are made.
+export class Kept {
+  #rows = new Map();
+
+  /// `items` as rows: `make(item)`, kept by what the item says.
+  rows(items, make) {
+    const rows = new Map();
+    for (const item of items) {
+      let key = JSON.stringify(item);
+      // Twice the same: twice a row.
+      while (rows.has(key)) key += ' ';
+      rows.set(key, this.#rows.get(key) ?? make(item));
+    }
+    this.#rows = rows;
+    return [...rows.values()];
+  }
+}
+
+/// Does one thing of several: its mistake goes to the console, not to the others.
+export function guarded(work) {
+  try {
+    work();
+  } catch (error) {
+    reportError(error);
+  }
+}
+
 let numbered = 0;
 export const uniqueId = (prefix) => `${prefix}-${++numbered}`;
 

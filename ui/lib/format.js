@@ -30,6 +30,7 @@ const day = new Intl.DateTimeFormat(undefined, { month: 'short', day: 'numeric' 
 const weekday = new Intl.DateTimeFormat(undefined, { weekday: 'short', month: 'short', day: 'numeric' });
 const integer = new Intl.NumberFormat();
 
+export const timeOf = (ms) => timeOnly.format(ms);
 export const clockTime = (ms) => minutes.format(ms);
 export const dayOf = (ms) => day.format(ms);
 export const weekdayOf = (ms) => weekday.format(ms);

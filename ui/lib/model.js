@@ -3,17 +3,21 @@
 import { Collection } from './collection.js';
 import { has } from './features.js';
 import { server } from './server.js';
+import { isArmed, isLive, isPending } from './timer.js';
 
 export const home = server();
+
+/// What a turn does to all timers of its session at once.
+const TURNS = ['session.began', 'session.message', 'session.response', 'session.closed'];
 
 let collections = null;
 
 /// Begun with the first look, after signing in.
 function all() {
   collections ??= {
-    timers: begun({ kind: 'timer', path: '/api/timers', field: 'timers', idOf: (timer) => timer.timer_id }),
-    reminders: begun({ kind: 'reminder', path: '/api/reminders', field: 'reminders', idOf: (one) => one.taskId }),
-    sessionTimers: begun({ kind: 'session_timer', path: '/api/session_timers', field: 'session_timers', idOf: (one) => one.timer_instance_id }),
+    timers: begun({ kind: 'timer', path: '/api/timers', field: 'timers', idOf: (timer) => timer.timer_id, isLive }),
+    reminders: begun({ kind: 'reminder', path: '/api/reminders', field: 'reminders', idOf: (one) => one.taskId, isLive: isPending }),
+    sessionTimers: begun({ kind: 'session_timer', path: '/api/session_timers', field: 'session_timers', idOf: (one) => one.timer_instance_id, isLive: isArmed, ofSession: TURNS }),
   };
   return collections;
 }
@@ -28,6 +32,12 @@ export const timers = () => all().timers;
 export const reminders = () => all().reminders;
 /// Empty where the server runs no agents of its own.
 export const sessionTimers = () => all().sessionTimers;
+
+/// Loads now, and again whenever a lost connection is back.
+export function loads(page, load) {
+  listen(page, home, 'back', load);
+  load();
+}
 
 /// Ties a listener to the life of a page.
 export function listen(page, target, event, listener) {

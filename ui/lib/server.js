@@ -1,11 +1,8 @@
 // One Reveille server: requests, and the stream of everything that changes, through restarts.
 
 import { adjust } from './clock.js';
-
-const RECONNECT_FIRST_MS = 300;
-const RECONNECT_MAX_MS = 4000;
-/// The server is heard every 15 seconds at least; after this much silence the connection is dead.
-const SILENCE_MAX_MS = 40_000;
+import { guarded } from './dom.js';
+import { Stream } from './stream.js';
 
 export class Problem extends Error {
   constructor(status, body) {
@@ -15,16 +12,23 @@ export class Problem extends Error {
   }
 }
 
+/// How often the server's time is asked for while the page is seen.
+const SET_CLOCK_MS = 60_000;
+
+/// What a browser says of a server that is not there differs, and helps nobody.
+function unreachable(error) {
+  if (error instanceof TypeError) throw new Error('The server does not answer.');
+  throw error;
+}
+
+/// Events: `state`; `back`, when a lost connection is there again, or anything else may have happened unheard; `signed-out`.
 class Server extends EventTarget {
   /// `connecting`, `live` or `lost`.
   state = 'connecting';
   #base;
   #token;
   #listeners = new Set();
-  #following = false;
-  #last = null;
-  #pause = RECONNECT_FIRST_MS;
-  #abort = null;
+  #stream = null;
 
   constructor(base, token) {
     super();
@@ -35,12 +39,8 @@ class Server extends EventTarget {
   async request(method, path, { params, body, signal } = {}) {
     const query = new URLSearchParams(Object.entries(params ?? {}).filter(([, value]) => value !== undefined && value !== ''));
     const url = `${this.#base}${path}${query.size ? `?${query}` : ''}`;
-    const response = await fetch(url, {
-      method,
-      signal,
-      headers: { ...this.#headers(), ...(body ? { 'content-type': 'application/json' } : {}) },
-      body: body && JSON.stringify(body),
-    });
+    const headers = { ...this.#headers(), ...(body ? { 'content-type': 'application/json' } : {}) };
+    const response = await fetch(url, { method, signal, headers, body: body && JSON.stringify(body) }).catch(unreachable);
     const answer = await response.json().catch(() => null);
     if (response.status === 401) this.dispatchEvent(new Event('signed-out'));
     if (!response.ok) throw new Problem(response.status, answer);
@@ -49,14 +49,16 @@ class Server extends EventTarget {
 
   get = (path, params, signal) => this.request('GET', path, { params, signal });
   post = (path, body) => this.request('POST', path, { body: body ?? {} });
+  put = (path, body) => this.request('PUT', path, { body });
   delete = (path) => this.request('DELETE', path);
 
-  /// The statistics, which also tell the time.
-  async stats() {
+  stats = () => this.get('/api/stats');
+
+  /// Sets the clock by the server's.
+  async setClock() {
     const sent = Date.now();
-    const stats = await this.get('/api/stats');
-    adjust(stats.now, sent, Date.now());
-    return stats;
+    const { now_ms: theirs } = await this.get('/api/clock');
+    adjust(theirs, sent, Date.now());
   }
 
   #headers() {
@@ -66,71 +68,47 @@ class Server extends EventTarget {
   /// Called with every change from now on; returns how to stop that.
   onEvent(listener) {
     this.#listeners.add(listener);
-    if (!this.#following) this.#follow();
+    if (!this.#stream) this.#follow();
     return () => this.#listeners.delete(listener);
   }
 
   /// Tries again at once.
   reconnect() {
-    this.#pause = RECONNECT_FIRST_MS;
-    this.#abort?.abort();
+    this.#stream?.reconnect();
   }
 
-  async #follow() {
-    this.#following = true;
-    for (;;) {
-      this.#abort = new AbortController();
-      try {
-        await this.#stream(this.#abort);
-      } catch (error) {
-        if (error instanceof Problem && error.status === 401) this.dispatchEvent(new Event('signed-out'));
-      }
-      this.#become('lost');
-      const { promise, resolve } = Promise.withResolvers();
-      this.#abort = { abort: resolve };
-      setTimeout(resolve, this.#pause);
-      await promise;
-      this.#pause = Math.min(this.#pause * 2, RECONNECT_MAX_MS);
-    }
+  #follow() {
+    this.#stream = new Stream({
+      key: `${this.#base || location.origin} ${this.#token}`,
+      open: (after, signal) => this.#events(after, signal),
+      tell: (what, of) => this.#told(what, of),
+    });
+    this.#stream.follow();
+    const set = () => this.setClock().catch(() => {});
+    set();
+    setInterval(() => document.hidden || set(), SET_CLOCK_MS);
   }
 
-  async #stream(abort) {
-    const query = this.#last === null ? '' : `?after=${this.#last}`;
+  async #events(after, signal) {
     const headers = { ...this.#headers(), accept: 'text/event-stream' };
-    let watchdog = setTimeout(() => abort.abort(), SILENCE_MAX_MS);
-    try {
-      const response = await fetch(`${this.#base}/api/events${query}`, { headers, signal: abort.signal });
-      if (!response.ok) throw new Problem(response.status, await response.json().catch(() => null));
-      this.#become('live');
-      this.#pause = RECONNECT_FIRST_MS;
-      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-      let text = '';
-      for (;;) {
-        const { value, done } = await reader.read();
-        if (done) return;
-        clearTimeout(watchdog);
-        watchdog = setTimeout(() => abort.abort(), SILENCE_MAX_MS);
-        const frames = (text + value).split('\n\n');
-        text = frames.pop();
-        for (const frame of frames) this.#frame(frame);
-      }
-    } finally {
-      clearTimeout(watchdog);
-    }
+    const response = await fetch(`${this.#base}/api/events${after === null ? '' : `?after=${after}`}`, { headers, signal });
+    if (!response.ok) throw new Problem(response.status, await response.json().catch(() => null));
+    return response;
   }
 
-  #frame(frame) {
-    const data = frame.split('\n').filter((line) => line.startsWith('data:')).map((line) => line.slice(5).trimStart());
-    if (!data.length) return;
-    const entry = JSON.parse(data.join('\n'));
-    this.#last = entry.seq;
-    for (const listener of [...this.#listeners]) listener(entry);
+  #told(what, of) {
+    // One listener that fails is a mistake to be seen, and none of the others' business.
+    if (what === 'entry') for (const listener of [...this.#listeners]) guarded(() => listener(of));
+    else if (what === 'state') this.#become(of);
+    else this.dispatchEvent(new Event(what === 'anew' ? 'back' : what));
   }
 
   #become(state) {
     if (this.state === state) return;
+    const back = state === 'live' && this.state === 'lost';
     this.state = state;
     this.dispatchEvent(new Event('state'));
+    if (back) this.dispatchEvent(new Event('back'));
   }
 }
 

@@ -2,8 +2,9 @@
 
 import { now } from '../lib/clock.js';
 import { attr, debounced, h, say, uniqueId } from '../lib/dom.js';
-import { eventName, exact, instant, plural } from '../lib/format.js';
-import { home } from '../lib/model.js';
+import { count, eventName, exact, instant, plural } from '../lib/format.js';
+import { Log } from '../lib/log.js';
+import { home, loads } from '../lib/model.js';
 import { segment } from '../lib/server.js';
 import { complain } from '../parts/announce.js';
 import { entryText } from '../parts/entry.js';
@@ -14,16 +15,21 @@ import { failed, loading } from '../parts/states.js';
 import { VirtualList } from '../parts/virtual-list.js';
 
 const PAGE = 500;
+/// More than this is not kept while the page is open: the oldest go, and scrolling down reads them again.
+const ENTRIES_MAX = 10_000;
+/// Fewer rows than this do not fill a screen: more are read.
+const SCREEN = 40;
+/// So far from the end of the list, the next page is asked for.
+const AHEAD_PX = 1500;
 const EXPORT_PAGE = 1000;
 const EXPORT_MAX = 100_000;
-const CHOICES = [['all', 'All'], ['timer', 'Timers'], ['reminder', 'Reminders'], ['session_timer', 'Session timers'], ['message', 'Messages'], ['session', 'Sessions']];
+const CHOICES = [['all', 'All'], ['timer', 'Timers'], ['reminder', 'Reminders'], ['session_timer', 'Session timers'], ['call', 'Calls'], ['message', 'Messages'], ['session', 'Sessions']];
 
 export default function build(page, params) {
-  let entries = [];
-  let more = true;
-  let loading_ = false;
+  const log = new Log(ENTRIES_MAX);
+  let reading = false;
   let query = { session: params.session, id: params.id };
-  const list = new VirtualList({ label: 'History', make, show, empty: 'Nothing has happened yet.' });
+  const list = new VirtualList({ label: 'History', make, show, idOf: (entry) => entry.seq, empty: 'Nothing has happened yet.' });
   const session = textField('Session', query.session);
   const id = textField('Timer, reminder or message', query.id);
   const buttons = h('div', { class: 'page-buttons' }, ['CSV', 'JSON'].map((kind) =>
@@ -33,48 +39,51 @@ export default function build(page, params) {
   page.main.append(h('div', { class: 'page-head' }, h('h1', {}, 'History'), buttons), h('div', { class: 'filter narrow' }, session.element, id.element), filter.element, place);
 
   async function load(fresh) {
-    if (loading_ || (!more && !fresh)) return;
-    loading_ = true;
+    if (!fresh && (reading || !log.more || log.isFull)) return;
+    const asked = query;
+    reading = true;
     try {
-      const before = fresh ? undefined : entries.at(-1)?.seq;
-      const { entries: found } = await home.get('/api/history', { ...query, before, limit: PAGE });
-      entries = fresh ? found : [...entries, ...found];
-      more = found.length === PAGE;
+      const before = fresh ? undefined : log.entries.at(-1)?.seq;
+      const { entries } = await home.get('/api/history', { ...asked, before, limit: PAGE });
+      // Somebody asks for something else by now.
+      if (asked !== query) return;
+      if (fresh) log.begin(entries, PAGE);
+      else log.older(entries, PAGE);
       if (!list.element.isConnected) place.replaceChildren(list.element);
+      reading = false;
       update();
     } catch (error) {
-      place.replaceChildren(failed(error));
+      if (asked === query) place.replaceChildren(failed(error));
     } finally {
-      loading_ = false;
+      if (asked === query) reading = false;
     }
   }
 
   function update() {
     const { text, choice } = filter.state;
-    list.items = entries.filter((entry) => (choice === 'all' || entry.kind === choice)
+    list.items = log.entries.filter((entry) => (choice === 'all' || entry.kind === choice)
       && (!text || `${entry.event}\n${entry.session}\n${entry.id}\n${JSON.stringify(entry.data ?? '')}`.toLowerCase().includes(text)));
-    filter.count(`${plural(list.items.length, 'entry', 'entries')}${more ? ', older ones follow' : ''}`);
-    if (more && list.items.length < 40) load(false);
+    const rest = !log.more ? '' : log.isFull ? ` of the latest ${count(log.entries.length)}` : ', older ones follow';
+    filter.count(`${plural(list.items.length, 'entry', 'entries')}${rest}`);
+    if (list.items.length < SCREEN) load(false);
   }
 
   const asked = debounced(() => {
     query = { session: session.input.value.trim() || undefined, id: id.input.value.trim() || undefined };
+    log.clear();
     load(true);
   }, 250);
   session.input.addEventListener('input', asked);
   id.input.addEventListener('input', asked);
   list.list.addEventListener('scroll', () => {
     const { scrollTop, scrollHeight, clientHeight } = list.list;
-    if (scrollHeight - scrollTop - clientHeight < 1500) load(false);
+    if (scrollHeight - scrollTop - clientHeight < AHEAD_PX) load(false);
   }, { passive: true });
 
   const shown = debounced(update, 100, 400);
   page.undo.push(() => list.destroy(), home.onEvent((entry) => {
     if ((query.session && entry.session !== query.session) || (query.id && entry.id !== query.id)) return;
-    // A page that was just read may hold it already.
-    if (entries.length && entry.seq <= entries[0].seq) return;
-    entries.unshift(entry);
-    shown();
+    if (log.add(entry)) shown();
   }));
 
   async function save(kind) {
@@ -93,7 +102,7 @@ export default function build(page, params) {
       complain(error);
     }
   }
-  load(true);
+  loads(page, () => load(true));
 }
 
 function textField(label, value) {

@@ -1,13 +1,15 @@
 // The first look: what comes next, what the hours around now hold, who sleeps, what was saved.
 
+import { failing, isRetrying } from '../lib/calls.js';
 import { now, onTick } from '../lib/clock.js';
 import { debounced, h, say } from '../lib/dom.js';
 import { count, countdown, exact, instant, length, plural } from '../lib/format.js';
-import { home, listen, reminders, sessionTimers, timers } from '../lib/model.js';
+import { home, listen, loads, reminders, sessionTimers, timers } from '../lib/model.js';
 import { segment } from '../lib/server.js';
-import { isLive, purpose, remaining } from '../lib/timer.js';
+import { isLive, isPending, left, opensAt, purpose, waits } from '../lib/timer.js';
 import { chip } from '../parts/chip.js';
 import { feed } from '../parts/feed.js';
+import { firstSteps } from '../parts/first-steps.js';
 import { section } from '../parts/states.js';
 import { DOTS, Timeline } from '../parts/timeline.js';
 
@@ -22,10 +24,12 @@ export default function build(page) {
   const tiles = tileRow();
   const timeline = new Timeline();
   const sleepers = h('ul', { class: 'sleepers' });
+  const steps = firstSteps();
+  steps.hidden = true;
   const noSleepers = h('p', { class: 'empty' }, 'Nobody sleeps: no timer or reminder is pending.');
   page.main.append(
     h('div', { class: 'page-head' }, h('h1', { class: 'visually-hidden' }, 'Overview')),
-    h('div', { class: 'top' }, next.element, tiles.element),
+    h('div', { class: 'top' }, next.element, tiles.element), steps,
     section('Around now', timeline.element),
     h('div', { class: 'columns' }, section('Asleep', sleepers, noSleepers), section('Messages', feed(page))));
   let past = [];
@@ -33,7 +37,8 @@ export default function build(page) {
 
   function changed() {
     const pending = allPending();
-    next.show(pending[0]);
+    // What is due already only waits to be told.
+    next.show(pending.find((one) => one.status !== 'due') ?? pending[0]);
     const asleep = bySession(pending);
     noSleepers.hidden = asleep.length > 0;
     sleepers.replaceChildren(...asleep.slice(0, SLEEPERS_SHOWN).map(sleeper));
@@ -49,7 +54,12 @@ export default function build(page) {
     timeline.data = { timers: of, reminders: remind, sessionTimers: ofAgents, events: past };
   }
 
-  const figures = debounced(() => home.stats().then(tiles.figures).catch(() => {}), 150, 600);
+  const figures = debounced(() => home.stats().then(async (stats) => {
+    tiles.figures(stats);
+    steps.hidden = stats.sessions > 0;
+    // Only where something waits could anything be tried again.
+    tiles.failing(stats.calls.waiting ? (await failing()).filter(isRetrying).length : 0, stats.calls.failed);
+  }).catch(() => {}), 150, 600);
   listen(page, timers(), 'change', changed);
   listen(page, reminders(), 'change', changed);
   listen(page, sessionTimers(), 'change', changed);
@@ -58,6 +68,7 @@ export default function build(page) {
       figures();
       if (!DOTS[entry.event]) return;
       past.push(entry);
+      if (past.length > HISTORY_PAGE * HISTORY_PAGES_MAX) past.shift();
       drawAgain();
     }),
     onTick((time) => {
@@ -70,20 +81,20 @@ export default function build(page) {
     () => timeline.observer.disconnect());
   changed();
   figures();
-  lastHour().then((entries) => {
+  loads(page, () => lastHour().then((entries) => {
     past = entries;
     changed();
-  }).catch(() => {});
+  }).catch(() => {}));
 }
 
 /// Everything with a time ahead, the soonest first.
 function allPending() {
   const ofTimers = [...timers().items.values()].filter(isLive)
-    .map((timer) => ({ kind: 'timer', at: timer.ends_at, session: timer.session, text: purpose(timer), status: timer.status, item: timer }));
-  const ofReminders = [...reminders().items.values()].filter((one) => ['scheduled', 'due'].includes(one.status))
-    .map((one) => ({ kind: 'reminder', at: Date.parse(one.dueAt), session: one.session, text: one.task, status: one.status, item: one }));
+    .map((timer) => ({ kind: 'timer', at: opensAt(timer), session: timer.session, text: purpose(timer), status: timer.status, item: timer }));
+  const ofReminders = [...reminders().items.values()].filter(isPending)
+    .map((one) => ({ kind: 'reminder', at: opensAt(one), session: one.session, text: one.task, status: one.status, item: one }));
   const ofAgents = [...sessionTimers().items.values()].filter((one) => one.next_trigger_at && !one.suspended)
-    .map((one) => ({ kind: 'session_timer', at: one.next_trigger_at, session: one.session, text: `${one.timer_id} → ${one.tool_name}`, status: one.status, item: one }));
+    .map((one) => ({ kind: 'session_timer', at: opensAt(one), session: one.session, text: `${one.timer_id} → ${one.tool_name}`, status: one.status, item: one }));
   return [...ofTimers, ...ofReminders, ...ofAgents].sort((a, b) => a.at - b.at);
 }
 
@@ -97,14 +108,12 @@ function bySession(pending) {
   return [...sessions.values()];
 }
 
-const left = (one, time) => (one.kind === 'timer' ? remaining(one.item, time) : one.at - time);
-
 function sleeper(one) {
   const time = h('span', { class: 'sleeper-left', title: exact(one.at) });
   const row = h('li', { class: 'sleeper' },
     h('a', { class: 'sleeper-name', href: `#/sessions/${segment(one.session)}` }, one.session),
     h('span', { class: 'sleeper-text' }, one.text, one.more ? h('span', { class: 'muted' }, `  +${count(one.more)}`) : ''), chip(one.status), time);
-  row.tick = (at) => say(time, countdown(left(one, at)));
+  row.tick = (at) => say(time, left(one.item, at) > 0 ? countdown(left(one.item, at)) : 'now');
   row.tick(now());
   return row;
 }
@@ -116,7 +125,7 @@ function nextCard() {
   const where = h('p', { class: 'next-where' });
   const element = h('section', { class: 'next', 'aria-label': 'What fires next' }, label, big, text, where);
   let shown = null;
-  const tick = (time) => shown && say(big, countdown(left(shown, time)));
+  const tick = (time) => shown && say(big, countdown(left(shown.item, time)));
   function show(one) {
     shown = one ?? null;
     element.dataset.status = one?.status ?? '';
@@ -128,23 +137,29 @@ function nextCard() {
     }
     say(text, one.text);
     where.replaceChildren(h('a', { href: `#/sessions/${segment(one.session)}` }, one.session), ' ', chip(one.status), ' ',
-      h('time', { datetime: exact(one.at), title: exact(one.at) }, `at ${instant(one.at, now())}`));
+      h('time', { datetime: exact(one.at), title: exact(one.at) }, `at ${instant(one.at, now())}`), waits(one.item) ? ` · ${waits(one.item)}` : '');
     tick(now());
   }
   return { element, show, tick };
 }
 
 function tileRow() {
-  const names = { live: 'Live timers', reminders: 'Reminders', asleep: 'Sessions asleep', saved: 'Requests saved', slept: 'Time slept', waiting: 'Messages waiting' };
+  const names = { live: 'Live timers', reminders: 'Reminders', armed: 'Session timers', asleep: 'Sessions asleep', waiting: 'Messages waiting', failed: 'Calls failing', saved: 'Requests saved', slept: 'Time slept' };
   const values = Object.fromEntries(Object.keys(names).map((key) => [key, h('dd', {}, '–')]));
   const element = h('dl', { class: 'tiles' }, Object.entries(names).map(([key, name]) => h('div', { class: 'tile', 'data-tile': key }, h('dt', {}, name), values[key])));
   return {
     element,
+    failing(retried, failed) {
+      say(values.failed, count(retried + failed));
+      values.failed.title = `${count(retried)} tried again, ${count(failed)} given up`;
+      values.failed.classList.toggle('problem', retried + failed > 0);
+    },
     asleep: (number) => say(values.asleep, count(number)),
     figures(stats) {
-      const { timers: of, reminders: remind, standby, messages } = stats;
+      const { timers: of, reminders: remind, session_timers: armed, standby, messages } = stats;
       say(values.live, count(of.running + of.running_background + of.paused));
       say(values.reminders, count(remind.scheduled + remind.due));
+      say(values.armed, count(armed.pending + armed.triggered));
       say(values.saved, count(standby.requests_saved));
       say(values.slept, length(standby.slept));
       say(values.waiting, count(messages.pending));

@@ -3,8 +3,9 @@
 import { now, onTick } from '../lib/clock.js';
 import { attr, debounced, h, say } from '../lib/dom.js';
 import { length, plural } from '../lib/format.js';
-import { home } from '../lib/model.js';
+import { home, listen, loads, sessionTimers } from '../lib/model.js';
 import { segment } from '../lib/server.js';
+import { isArmed } from '../lib/timer.js';
 import { chip, setChip } from '../parts/chip.js';
 import { filterBar } from '../parts/filter.js';
 import { failed, loading } from '../parts/states.js';
@@ -14,11 +15,12 @@ const PAGE = 1000;
 const SESSIONS_MAX = 10_000;
 const CHOICES = [['asleep', 'Waiting'], ['open', 'Open'], ['closed', 'Closed'], ['all', 'All']];
 
-export const waits = (session) => session.live_timers + session.live_reminders + (session.live_session_timers ?? 0);
+const waits = (session) => session.live_timers + session.live_reminders + session.live_session_timers;
 
 export default function build(page) {
+  let loaded = [];
   let sessions = [];
-  const list = new VirtualList({ label: 'Sessions', make, show, empty: 'No sessions here.' });
+  const list = new VirtualList({ label: 'Sessions', make, show, idOf: (one) => one.session, empty: 'No sessions here.' });
   const filter = filterBar({ label: 'Search sessions', choices: CHOICES, change: update });
   const place = h('div', { class: 'fill' }, loading());
   page.main.append(h('div', { class: 'page-head' }, h('h1', {}, 'Sessions')), filter.element, place);
@@ -32,12 +34,20 @@ export default function build(page) {
         found.push(...answer.sessions);
         after = answer.next;
       } while (after && found.length < SESSIONS_MAX);
-      sessions = found;
+      loaded = found;
+      count();
       if (!list.element.isConnected) place.replaceChildren(list.element);
       update();
     } catch (error) {
       place.replaceChildren(failed(error));
     }
+  }
+
+  /// The timers of agents are counted here: a session's row does not hold their number.
+  function count() {
+    const armed = new Map();
+    for (const one of sessionTimers().items.values()) if (isArmed(one)) armed.set(one.session, (armed.get(one.session) ?? 0) + 1);
+    sessions = loaded.map((one) => ({ ...one, live_session_timers: armed.get(one.session) ?? 0 }));
   }
 
   function update() {
@@ -47,9 +57,13 @@ export default function build(page) {
     filter.count(plural(list.items.length, 'session'));
   }
 
+  listen(page, sessionTimers(), 'change', () => {
+    count();
+    update();
+  });
   const again = debounced(load, 300, 1000);
   page.undo.push(home.onEvent(again), () => list.destroy(), onTick(() => list.refresh()));
-  load();
+  loads(page, load);
 }
 
 function make() {
@@ -77,6 +91,6 @@ function show(row, session) {
   attr(parts.name, 'href', `#/sessions/${segment(session.session)}`);
   say(parts.client, session.agent ?? session.client ?? 'unknown client');
   setChip(parts.chip, session.state === 'open' && waits(session) ? 'waiting' : session.state);
-  const holds = [[session.live_timers, 'timer'], [session.live_reminders, 'reminder'], [session.live_session_timers ?? 0, 'session timer']];
+  const holds = [[session.live_timers, 'timer'], [session.live_reminders, 'reminder'], [session.live_session_timers, 'session timer']];
   say(parts.holds, holds.filter(([number]) => number).map(([number, word]) => plural(number, word)).join(', '));
 }

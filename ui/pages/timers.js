@@ -31,6 +31,7 @@ export default function build(page) {
     label: 'Timers',
     make: makeTimerRow,
     show: (row, timer) => showTimerRow(row, timer, now()),
+    idOf: (timer) => timer.timer_id,
     keys: timerKey,
     empty: 'No timers here. Agents set them with the timer tool; you can with “New timer”.',
   });
@@ -48,7 +49,7 @@ export default function build(page) {
       if (text && !`${purpose(timer)}\n${timer.session}\n${timer.timer_id}`.toLowerCase().includes(text)) continue;
       shown.push(timer);
     }
-    shown.sort((a, b) => next(a) - next(b) || b.created_at - a.created_at);
+    shown.sort((a, b) => (isLive(a) || isLive(b) ? next(a) - next(b) : b.ends_at - a.ends_at) || b.created_at - a.created_at);
     list.items = shown;
     filter.count(`${plural(shown.length, 'timer')}${collection.truncated ? ' of the newest loaded' : ''}`);
   }

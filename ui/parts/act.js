@@ -1,13 +1,34 @@
 // Stop, cancel, pause, resume: the words for them, the questions before them, and the requests.
 
+import { home } from '../lib/model.js';
 import { segment } from '../lib/server.js';
 import { purpose } from '../lib/timer.js';
-import { announce } from './announce.js';
+import { announce, complain } from './announce.js';
 import { ask } from './dialog.js';
 import { WORDS } from './words.js';
 
 const REASON = { name: 'reason', label: 'Reason', hint: 'Optional. The agent sees it.', placeholder: 'because …' };
 const LENGTH = { name: 'pause_duration', label: 'For how long', required: true, value: '5m', hint: 'Seconds, or text such as 90s, 10m, 1h30m.' };
+
+/// A reminder is simply cancelled: it can be set again.
+export async function cancelReminder({ taskId }) {
+  try {
+    await home.post(`/api/reminders/${segment(taskId)}/cancel`);
+    announce(`${taskId} is cancelled`);
+  } catch (error) {
+    complain(error);
+  }
+}
+
+/// A call that was given up, once more.
+export async function replayCall({ id, target }) {
+  try {
+    await home.post(`/api/calls/${segment(id)}/replay`);
+    announce(`${target} is called again`);
+  } catch (error) {
+    complain(error);
+  }
+}
 
 /// Asks what has to be asked and does it.
 export function act(server, timer, action) {

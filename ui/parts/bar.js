@@ -2,7 +2,7 @@
 
 import { attr, h } from '../lib/dom.js';
 import { countdown, length } from '../lib/format.js';
-import { progress, remaining, standby } from '../lib/timer.js';
+import { left, progress, remaining, standby, waits } from '../lib/timer.js';
 
 export function bar() {
   const parts = [h('i', { class: 'bar-fill' }), h('i', { class: 'bar-standby' }), h('i', { class: 'bar-standby-fill' })];
@@ -22,7 +22,8 @@ export function setBar(element, timer, now) {
   attr(element, 'data-status', timer.status);
   attr(element, 'data-standby', Boolean(stands));
   attr(element, 'aria-valuenow', Math.floor(part * 100));
-  const words = `${countdown(remaining(timer, now))} of ${length(timer.total_duration)} left`;
+  const waiting = waits(timer);
+  const words = waiting ? `${waiting}, in ${countdown(left(timer, now))}` : `${countdown(remaining(timer, now))} of ${length(timer.total_duration)} left`;
   attr(element, 'aria-valuetext', stands ? `${words}, stands by for ${countdown(stands.left)} more` : words);
   attr(element, 'aria-label', `Progress of ${timer.timer_id}`);
   element.title = stands ? `${words}; the call stands by for ${countdown(stands.left)} more` : words;

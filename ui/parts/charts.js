@@ -5,32 +5,37 @@ import { count } from '../lib/format.js';
 
 const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP] = [460, 190, 56, 24, 8];
 
-/// `series`: `{name, colour, values}`, one value for each label; stacked. `unit`: how a value is written.
-export function bars({ title, labels, series, unit = count }) {
+/// `series`: `{name, colour, values}`, one value for each label; parts of a whole are stacked, `side` by side are others.
+/// `unit`: how a value is written. `steps`: where the axis may end, for units that are not counted in tens.
+export function bars({ title, labels, series, side = false, unit = count, steps = [] }) {
   const sums = labels.map((_, at) => series.reduce((sum, one) => sum + one.values[at], 0));
-  const top = nice(Math.max(...sums, 0), unit);
+  const highest = side ? Math.max(...series.flatMap(({ values }) => values), 0) : Math.max(...sums, 0);
+  const top = steps.find((step) => step >= highest) ?? nice(highest);
   const step = (WIDTH - LEFT) / Math.max(labels.length, 1);
   const y = (value) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / top);
   const every = Math.ceil(labels.length / 7);
-  const drawn = svg('svg', { class: 'chart', viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: 'img', 'aria-label': describe(title, labels, sums, unit) },
+  const drawn = svg('svg', { class: 'chart', viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: 'img', 'aria-label': describe(title, labels, series, sums, unit) },
     [0, 0.5, 1].map((part) => svg('g', { class: 'chart-grid' },
       svg('line', { x1: LEFT, x2: WIDTH, y1: y(top * part), y2: y(top * part) }),
       svg('text', { x: LEFT - 8, y: y(top * part) + 4, 'text-anchor': 'end' }, unit(top * part)))),
-    labels.map((label, at) => column(series, label, at, LEFT + at * step, step, y, unit)),
+    labels.map((label, at) => column({ series, label, at, side, x: LEFT + at * step, step, y, unit })),
     labels.map((label, at) => (at % every ? null : svg('text', { class: 'chart-label', x: LEFT + (at + 0.5) * step, y: HEIGHT - 6, 'text-anchor': 'middle' }, label))));
   return figure(title, drawn, legend(series), table(['', ...series.map(({ name }) => name)],
     labels.map((label, at) => [label, ...series.map(({ values }) => unit(values[at]))])));
 }
 
-function column(series, label, at, x, step, y, unit) {
+function column({ series, label, at, side, x, step, y, unit }) {
   const group = svg('g', {}, svg('title', {}, [label, ...series.map(({ name, values }) => `${name}: ${unit(values[at])}`)].join('\n')),
     svg('rect', { class: 'chart-hit', x, y: TOP, width: step, height: HEIGHT - TOP - BOTTOM }));
+  const whole = Math.min(step * 0.62, side ? 54 : 34);
+  const width = side ? whole / series.length : whole;
   let sum = 0;
-  const width = Math.min(step * 0.62, 34);
-  for (const { colour, values } of series) {
+  for (const [place, { colour, values }] of series.entries()) {
     if (!values[at]) continue;
-    const [from, to] = [y(sum), y(sum + values[at])];
-    group.append(svg('rect', { class: `chart-bar colour-${colour}`, x: x + (step - width) / 2, y: to, width, height: Math.max(1, from - to), rx: 2 }));
+    const base = side ? 0 : sum;
+    const [from, to] = [y(base), y(base + values[at])];
+    const left = x + (step - whole) / 2 + (side ? place * width : 0);
+    group.append(svg('rect', { class: `chart-bar colour-${colour}`, x: left, y: to, width: Math.max(1, width - (side ? 1 : 0)), height: Math.max(1, from - to), rx: Math.min(2, width / 2) }));
     sum += values[at];
   }
   return group;
@@ -66,15 +71,17 @@ function table(head, rows) {
     h('tbody', {}, rows.map(([label, ...cells]) => h('tr', {}, h('th', { scope: 'row' }, label), cells.map((cell) => h('td', {}, cell))))));
 }
 
-function describe(title, labels, sums, unit) {
-  const whole = sums.reduce((sum, one) => sum + one, 0);
+function describe(title, labels, series, sums, unit) {
+  const total = (values) => values.reduce((sum, one) => sum + one, 0);
+  if (!total(sums)) return `${title}: nothing yet`;
   const most = sums.indexOf(Math.max(...sums));
-  return whole ? `${title}: ${unit(whole)} in all, most on ${labels[most]} with ${unit(sums[most])}` : `${title}: nothing yet`;
+  const parts = series.map(({ name, values }) => `${name} ${unit(total(values))}`).join(', ');
+  return `${title}: ${parts}; most on ${labels[most]}`;
 }
 
 /// The least round number that is not smaller.
 function nice(value) {
   if (value <= 4) return 4;
   const power = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 4, 5, 10].map((part) => part * power).find((one) => one >= value);
+  return [1, 2, 4, 6, 8, 10].map((part) => part * power).find((one) => one >= value);
 }

@@ -2,7 +2,7 @@
 
 import { attr, h, svg } from '../lib/dom.js';
 import { clockTime, countdown, exact, eventName, instant } from '../lib/format.js';
-import { isLive, purpose } from '../lib/timer.js';
+import { isLive, isPending, opensAt, purpose } from '../lib/timer.js';
 
 const HOUR_MS = 3_600_000;
 const TICK_MS = 600_000;
@@ -15,6 +15,8 @@ const EVENTS = 34;
 /// Which events are dots, and the state whose colour they have.
 export const DOTS = {
   'timer.completed': 'completed',
+  'timer.fired': 'completed',
+  'timer.missed': 'missed',
   'timer.stopped': 'stopped',
   'reminder.due': 'due',
   'reminder.delivered': 'delivered',
@@ -72,10 +74,10 @@ export class Timeline {
   }
 
   #bars(begin, end) {
-    const timers = this.#data.timers.filter((one) => isLive(one) && one.ends_at > begin && one.created_at < end)
-      .map((one) => ({ from: one.created_at, to: one.ends_at, status: one.status, text: purpose(one), session: one.session }));
-    const reminders = this.#data.reminders.filter((one) => ['scheduled', 'due'].includes(one.status))
-      .map((one) => ({ from: Date.parse(one.createdAt), to: Date.parse(one.dueAt), status: one.status, text: one.task, session: one.session }))
+    const timers = this.#data.timers.filter((one) => isLive(one) && opensAt(one) > begin && one.created_at < end)
+      .map((one) => ({ from: one.created_at, to: opensAt(one), status: one.status, text: purpose(one), session: one.session }));
+    const reminders = this.#data.reminders.filter(isPending)
+      .map((one) => ({ from: Date.parse(one.createdAt), to: opensAt(one), status: one.status, text: one.task, session: one.session }))
       .filter((one) => one.to < end);
     const ofAgents = this.#data.sessionTimers.filter((one) => one.next_trigger_at && !one.suspended)
       .map((one) => ({ from: one.next_trigger_at - one.delay_seconds * 1000, to: one.next_trigger_at, status: one.status, text: `${one.timer_id} → ${one.tool_name}`, session: one.session }))

@@ -10,21 +10,32 @@ export class VirtualList {
   #rows = [];
   #make;
   #show;
+  #idOf;
   #height = 56;
   #first = -1;
   #frame = 0;
+  /// The row that has the focus, or had it before a dialog took it: it stays with its item wherever that goes.
+  #held = null;
   #undo = [];
 
-  /// `make()` → row element; `show(row, item, index)` fills it. `keys(event, item)`: keys pressed on a row.
-  constructor({ label, make, show, keys, empty }) {
+  /// `make()` → row element; `show(row, item, index)` fills it. `idOf(item)`: the same thing has the same one. `keys(event,
+  /// item)`: keys pressed on a row.
+  constructor({ label, make, show, idOf, keys, empty }) {
     this.#make = make;
     this.#show = show;
+    this.#idOf = idOf;
     this.sizer = h('div', { class: 'vlist-sizer', role: 'presentation' });
     this.empty = h('p', { class: 'empty' }, empty ?? 'Nothing here.');
     this.list = h('div', { class: 'vlist', role: 'list', 'aria-label': label, tabindex: '0' }, this.sizer);
     this.element = h('div', { class: 'vlist-frame' }, this.list, this.empty);
     this.list.addEventListener('scroll', () => this.#later(), { passive: true });
     this.list.addEventListener('keydown', (event) => this.#key(event, keys));
+    this.list.addEventListener('focusin', ({ target }) => {
+      this.#held = target.closest('.vlist-row');
+    });
+    this.list.addEventListener('focusout', ({ relatedTarget }) => {
+      if (relatedTarget && !relatedTarget.closest('dialog, .vlist-row')) this.#held = null;
+    });
     const observer = new ResizeObserver(() => this.#measure());
     observer.observe(this.list);
     this.#undo.push(() => observer.disconnect());
@@ -77,19 +88,45 @@ export class VirtualList {
     this.#first = first;
     const seen = Math.ceil(clientHeight / this.#height) + 2 * SPARE;
     const last = Math.min(this.#items.length, first + seen);
-    while (this.#rows.length < last - first) this.#add();
-    // A row keeps its place for as long as it is seen, so that focus stays where it is.
-    for (const [at, row] of this.#rows.entries()) {
-      const pool = this.#rows.length;
-      const index = first + ((((at - first) % pool) + pool) % pool);
-      row.hidden = index >= last;
-      if (row.hidden) continue;
-      row.index = index;
-      row.style.setProperty('transform', `translateY(${index * this.#height}px)`);
-      attr(row, 'aria-posinset', index + 1);
-      attr(row, 'aria-setsize', this.#items.length);
-      this.#show(row, this.#items[index], index);
+    const wanted = new Map();
+    for (let index = first; index < last; index += 1) wanted.set(this.#idOf(this.#items[index]), index);
+    this.#hold(wanted);
+    // A row stays with its item for as long as that is seen, so that focus does too; the others are used for what is new.
+    const free = this.#rows.filter((row) => !wanted.has(row.key));
+    for (const row of this.#rows) {
+      if (!wanted.has(row.key)) continue;
+      this.#place(row, wanted.get(row.key));
+      wanted.delete(row.key);
     }
+    for (const index of wanted.values()) this.#place(free.pop() ?? this.#add(), index);
+    for (const row of free) {
+      row.hidden = true;
+      row.key = undefined;
+    }
+  }
+
+  /// What has the focus is there, also where it is not seen. If its item is gone, what has taken its place gets it.
+  #hold(wanted) {
+    const held = this.#held;
+    if (!held || wanted.has(held.key) || !this.#items.length) return;
+    let index = this.#items.findIndex((item) => this.#idOf(item) === held.key);
+    if (index < 0) {
+      index = Math.min(held.index, this.#items.length - 1);
+      const id = this.#idOf(this.#items[index]);
+      for (const row of this.#rows) if (row.key === id) row.key = undefined;
+      held.key = id;
+    }
+    wanted.set(held.key, index);
+  }
+
+  #place(row, index) {
+    row.hidden = false;
+    row.index = index;
+    row.key = this.#idOf(this.#items[index]);
+    row.style.setProperty('transform', `translateY(${index * this.#height}px)`);
+    attr(row, 'aria-posinset', index + 1);
+    attr(row, 'aria-setsize', this.#items.length);
+    this.#show(row, this.#items[index], index);
   }
 
   #add() {
@@ -99,6 +136,7 @@ export class VirtualList {
     row.setAttribute('tabindex', '-1');
     this.#rows.push(row);
     this.sizer.append(row);
+    return row;
   }
 
   #key(event, keys) {

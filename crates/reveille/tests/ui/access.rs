@@ -133,7 +133,7 @@ async fn the_files_of_the_page_are_sent_once_and_only_run_themselves() {
     assert_eq!(script.headers()["content-type"], "text/javascript; charset=utf-8");
     // Without a token there is nothing to sign in to.
     let said: Value = http.get(format!("{}/api/sign-in", server.url)).send().await.unwrap().json().await.unwrap();
-    assert_eq!(said, json!({"required": false, "signed_in": true}));
+    assert_eq!(said, json!({"required": false, "signed_in": true, "scope": "operator"}));
     // Only allowed pages may ask from elsewhere.
     let ask = |origin: &'static str| {
         http.request(Method::OPTIONS, format!("{}/api/timers", server.url))

@@ -77,7 +77,12 @@ impl Browser {
             let metrics = json!({"width": 390, "height": 844, "pixelRatio": 2, "touch": true});
             options["mobileEmulation"] = json!({"deviceMetrics": metrics});
         }
-        let wanted = json!({"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}});
+        let patience = json!({"script": (PATIENCE * 2).as_millis() as u64});
+        let wanted = json!({
+            "goog:chromeOptions": options,
+            "goog:loggingPrefs": {"browser": "ALL"},
+            "timeouts": patience,
+        });
         let base = format!("http://127.0.0.1:{port}/session");
         let http = client();
         let made = ask(&http, Method::POST, &base, Some(json!({"capabilities": {"alwaysMatch": wanted}}))).await;
@@ -95,6 +100,24 @@ impl Browser {
 
     pub async fn goto(&self, url: &str) {
         self.post("/url", json!({"url": url})).await;
+    }
+
+    /// Another window beside those that are open, and from now on the one that is spoken to.
+    pub async fn another(&self) -> String {
+        let made = self.post("/window/new", json!({"type": "window"})).await;
+        let window = made["handle"].as_str().expect("a window").to_owned();
+        self.to(&window).await;
+        window
+    }
+
+    pub async fn to(&self, window: &str) {
+        self.post("/window", json!({"handle": window})).await;
+    }
+
+    /// Closes the one that is spoken to, and speaks to this one.
+    pub async fn leave_for(&self, window: &str) {
+        ask(&self.http, Method::DELETE, &format!("{}/window", self.session), None).await;
+        self.to(window).await;
     }
 
     /// Runs a script in the page; its `return` is the answer.
@@ -181,7 +204,7 @@ fn element(found: &Value) -> String {
 }
 
 async fn ask(http: &reqwest::Client, method: Method, url: &str, body: Option<Value>) -> Value {
-    let mut request = http.request(method, url).timeout(PATIENCE * 2);
+    let mut request = http.request(method, url).timeout(PATIENCE * 3);
     if let Some(body) = &body {
         request = request.json(body);
     }

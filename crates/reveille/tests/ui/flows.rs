@@ -188,8 +188,33 @@ async fn embedded_elements_live_in_another_apps_page() {
     browser.close().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn elements_go_by_the_clock_of_their_server() {
+    let home = Home::default();
+    let mut command = home.command(&["serve", "--listen", "127.0.0.1:0", "--manual-clock=2020-02-02T02:00:00Z"]);
+    command.stderr(std::process::Stdio::null());
+    let server = Daemon::start(command).await;
+    let other = Other::of(&server.url);
+    other.mission("past", 900, "look").await;
+    other.post("/api/clock/advance", json!({"by": "5m"})).await;
+    let browser = Browser::open(Look::default()).await;
+    browser.goto(&format!("{}/ui/embed.html", server.url)).await;
+    let inside = "document.querySelector('reveille-timer')?.shadowRoot";
+    browser
+        .until("ten minutes are left", &format!("/^(9:5|10:00)/.test({inside}?.querySelector('.left')?.textContent)"))
+        .await;
+    browser
+        .until(
+            "a third has passed",
+            &format!("Math.abs({inside}.querySelector('.bar').getAttribute('aria-valuenow') - 33) <= 2"),
+        )
+        .await;
+    browser.quiet().await;
+    browser.close().await;
+}
+
 /// A page of somebody else's, which embeds our elements.
-async fn axum_page() -> String {
+pub async fn axum_page() -> String {
     let page = r#"<!doctype html><html lang="en"><title>An app</title><body><script type="module">
         const params = new URLSearchParams(location.search), server = params.get('server');
         await import(`${server}/ui/embed.js`);

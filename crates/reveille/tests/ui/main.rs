@@ -5,12 +5,18 @@
 
 mod access;
 mod browser;
+mod demo;
 mod flows;
+mod forms;
 mod lists;
 mod looks;
 mod modules;
+mod pages;
+mod quiet;
+mod robust;
 #[path = "../support/mod.rs"]
 mod support;
+mod tabs;
 mod watch;
 
 use reqwest::Method;
@@ -39,6 +45,20 @@ impl Other {
         let Answer { status, body } = send(&self.http, Method::POST, &url, Some(&body), None).await;
         assert_eq!(status, 200, "{path}: {body}");
         body
+    }
+
+    pub async fn put(&self, path: &str, body: Value) -> Value {
+        let url = format!("{}{path}", self.url);
+        let Answer { status, body } = send(&self.http, Method::PUT, &url, Some(&body), None).await;
+        assert_eq!(status, 200, "{path}: {body}");
+        body
+    }
+
+    /// What a metric says now.
+    pub async fn metric(&self, name: &str) -> f64 {
+        let text = self.http.get(format!("{}/metrics", self.url)).send().await.unwrap().text().await.unwrap();
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("no {name} in\n{text}")).parse().unwrap()
     }
 
     /// A mission, made from outside; its id.

@@ -12,6 +12,8 @@ const ASK: &str = "
     const runs = { status: 'running', total_duration: 100, remaining_time: 80, ends_at: 100_000, standby_since: 20_000, standby_until: 60_000 };
     const paused = { ...runs, status: 'paused', pause_until: 500_000, ends_at: 580_000 };
     const done = { status: 'completed', total_duration: 100, remaining_time: 0, ends_at: 100_000 };
+    const night = { ...runs, ends_at: 80_000, waits_until: 600_000 };
+    const until = { tcp: 'localhost:5432' };
     const hour = 3_600_000, noon = new Date(2026, 10, 16, 12).getTime();
     const days = stats.byDay([
         { hour: noon - 24 * hour, timers_created: 2, slept: 0.5 }, { hour: noon - 23 * hour, timers_created: 3, slept: 1 },
@@ -22,6 +24,11 @@ const ASK: &str = "
         lengths: [0, 0.25, 45, 245, 300, 3720, 3600, 100_000, 86_400].map(format.length),
         remaining: [timer.remaining(runs, 30_000), timer.remaining(runs, 200_000), timer.remaining(paused, 90_000), timer.remaining(done, 0)],
         progress: [timer.progress(runs, 30_000), timer.progress(paused, 90_000), timer.progress(done, 0), timer.progress({ ...runs, total_duration: 0 }, 0)],
+        opens: [timer.opensAt(runs), timer.opensAt(night), timer.left(night, 90_000), timer.left(paused, 90_000),
+            timer.opensAt({ status: 'scheduled', dueAt: new Date(5000).toISOString(), waitsUntil: new Date(9000).toISOString() }),
+            timer.opensAt({ status: 'pending', next_trigger_at: 9000, waits_since: 5000 })],
+        waits: [timer.waits(runs), timer.waits(night).includes('waits for'), timer.waits({ ...night, status: 'completed' })],
+        conditions: [timer.condition(runs), timer.condition({ ...runs, until }), timer.condition({ ...done, until, met: true }), timer.condition({ ...done, until, met: false })],
         standby: [timer.standby(runs, 30_000), timer.standby(runs, 60_000), timer.standby(paused, 30_000)],
         created: days.map(({ sums }) => sums.timers_created ?? 0),
         slept: days.map(({ sums }) => sums.slept ?? 0),
@@ -40,6 +47,10 @@ async fn times_and_tables_are_right() {
         "lengths": ["0s", "250ms", "45s", "4m 05s", "5m", "1h 02m", "1h", "1d 3h", "1d"],
         "remaining": [70_000, 0, 80_000, 0],
         "progress": [0.3, 0.2, 1, 1],
+        "opens": [100_000, 600_000, 510_000, 80_000, 9000, 9000],
+        "waits": ["", true, ""],
+        "conditions": ["", "until localhost:5432 takes connections", "met: localhost:5432 takes connections",
+            "not met: localhost:5432 takes connections"],
         "standby": [{"from": 0.2, "to": 0.6, "at": 0.3, "left": 30_000}, null, null],
         "created": [0, 5, 7],
         "slept": [0, 1.5, 0],

@@ -5,6 +5,7 @@ use super::{
     browser::install,
     support::process::{BINARY, Home},
 };
+use serde_json::json;
 use std::{
     process::Command,
     time::{Duration, Instant},
@@ -113,6 +114,47 @@ async fn timers_are_watched_and_handled_in_a_terminal() {
     terminal.until("it says so", |screen| screen.contains("not connected")).await;
     terminal.keys(&["q"]);
     terminal.until("the screen is given back", |screen| screen.contains("ended 0") && !screen.contains("live")).await;
+}
+
+#[tokio::test]
+async fn reminders_and_session_timers_are_watched_too() {
+    let home = Home::default();
+    let server = home.serve().await;
+    let other = Other::of(&server.url);
+    let config = json!({"timers": [{"timer_id": "idle", "delay_seconds": 900, "tool_name": "generate_response", "message": "还在吗"}]});
+    other.put("/api/agents/acme/support", config).await;
+    let terminal = Terminal::open(&home, "watch");
+    terminal.until("nothing is live", |screen| screen.contains("0 live")).await;
+    other.post("/api/sessions/chat/activity", json!({"agent": "acme:support", "phase": "message"})).await;
+    let screen = terminal.until("the session timer", |screen| screen.contains("idle → generate_response")).await;
+    assert!(
+        screen.contains("session timer") && screen.contains("suspended") && screen.contains("answering"),
+        "{screen}"
+    );
+    other.post("/api/sessions/chat/activity", json!({"phase": "response"})).await;
+    terminal.until("it is armed", |screen| screen.contains("pending") && screen.contains("14m 5")).await;
+    let made = other.post("/api/reminders", json!({"session": "ops", "task": "检查备份 🙂", "in": "5m"})).await;
+    terminal.until("the reminder", |screen| screen.contains("检查备份") && screen.contains("scheduled")).await;
+
+    // Keys that do not apply say so, and change nothing.
+    terminal.keys(&["s"]);
+    terminal.until("why not", |screen| screen.contains("a session timer follows its agent's configuration")).await;
+    terminal.keys(&["k", "p"]);
+    terminal.until("why not", |screen| screen.contains("cannot be paused; c cancels it")).await;
+    terminal.keys(&["c"]);
+    terminal.until("it asks", |screen| screen.contains("Cancel the reminder")).await;
+    terminal.keys(&["Enter"]);
+    terminal.until("it is gone", |screen| !screen.contains("检查备份") && screen.contains("1 live")).await;
+    let reminder = other.get(&format!("/api/reminders?id={}", made["taskId"].as_str().unwrap())).await;
+    assert_eq!(reminder["reminders"][0]["status"], "cancelled");
+    assert_eq!(other.get("/api/session_timers").await["session_timers"][0]["status"], "pending");
+
+    let line = home.run(&["ls", "--status-line"]).await.json();
+    assert_eq!(
+        (&line["live"], &line["session_timers"], &line["next"]["kind"]),
+        (&json!(1), &json!(1), &json!("session_timer"))
+    );
+    assert!(line["text"].as_str().unwrap().contains("idle"), "{line}");
 }
 
 #[tokio::test]

@@ -1,0 +1,65 @@
+//! The API answers only as its document says: schemathesis reads the document and asks the real binary whatever it can think
+//! of, well formed and not.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+use support::process::Home;
+
+/// Cases for each operation, besides those that cover its parameters one by one.
+const EXAMPLES: &str = "6";
+/// These have no end; `tests/events.rs`, `presence.rs` and `agents.rs` look at them.
+const STREAMS: &str = "/api/events$|/presence$|/socket$";
+
+/// A virtual environment with it, made once per set of requirements.
+fn schemathesis() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/contract");
+    let requirements = std::fs::read_to_string(here.join("requirements.txt")).unwrap();
+    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("contract-venv");
+    let (program, mark) = (home.join("bin/schemathesis"), home.join("installed.txt"));
+    if std::fs::read_to_string(&mark).is_ok_and(|installed| installed == requirements) {
+        return program;
+    }
+    let run = |command: &mut Command| {
+        let output =
+            command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; this test needs python3 with venv"));
+        assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&home));
+    run(Command::new(home.join("bin/python"))
+        .args(["-m", "pip", "install", "--quiet", "--requirement"])
+        .arg(here.join("requirements.txt")));
+    std::fs::write(mark, requirements).unwrap();
+    program
+}
+
+#[tokio::test]
+async fn every_answer_is_documented() {
+    let home = Home::default();
+    let server = home.serve().await;
+    let (document, work) = (format!("{}/openapi.json", server.url), home.dir.path().to_owned());
+    let asked = tokio::task::spawn_blocking(move || {
+        let mut command = Command::new(schemathesis());
+        command.current_dir(work).args(["run", &document, "--phases", "coverage,fuzzing", "--seed", "1"]);
+        command.args(["--max-examples", EXAMPLES, "--workers", "2", "--request-timeout", "20", "--no-color"]);
+        command.args(["--exclude-path-regex", STREAMS, "--header", "x-reveille-standby-max: 0.01"]);
+        command.args(["--checks", "not_a_server_error,status_code_conformance,content_type_conformance"]);
+        command.args(["--checks", "response_headers_conformance,response_schema_conformance"]);
+        command.args(["--suppress-health-check", "all", "--warnings", "off"]);
+        command.output().unwrap()
+    });
+    let output = asked.await.unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("passed"), "{said}");
+    println!("{}", said.lines().rev().take(12).collect::<Vec<_>>().join("\n"));
+    assert_eq!(server.terminate().await, Some(0));
+    let log = std::fs::read_to_string(home.log()).unwrap();
+    assert!(!log.contains("panicked"), "{log}");
+}

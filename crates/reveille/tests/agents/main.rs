@@ -2,21 +2,27 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod files;
+mod hooks;
+mod living;
+mod secrets;
+#[path = "../support/mod.rs"]
 mod support;
+mod words;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use futures_util::StreamExt;
+use futures_util::{SinkExt, StreamExt};
 use hmac::{Hmac, KeyInit, Mac};
 use reqwest::Method;
-use reveille::config::gateway::UpstreamConfig;
+use reveille::config::{Config, gateway::UpstreamConfig};
 use scripted_upstream::{Listening, Upstream};
 use serde_json::{Value, json};
-use std::fs;
 use support::{
     endpoint::{Answer, Called, Endpoints},
     *,
 };
 use tokio::net::TcpStream;
+use tokio_tungstenite::WebSocketStream;
 
 struct Stage {
     world: World,
@@ -42,15 +48,20 @@ fn agent(base: &str) -> Value {
 }
 
 async fn stage() -> Stage {
+    stage_with(|_| {}).await
+}
+
+async fn stage_with(change: impl FnOnce(&mut Config)) -> Stage {
     let (endpoints, model) =
         (Endpoints::start().await, Upstream::new(&["scripted"]).listen("127.0.0.1:0").await.unwrap());
     let entry = json!({
-        "name": "script", "base_url": model.url(), "protocols": ["chat", "messages"], "models": ["scripted"],
+        "name": "script", "base_url": model.url(), "protocols": ["chat", "responses", "messages"], "models": ["scripted"],
     });
     let entry: UpstreamConfig = serde_json::from_value(entry).unwrap();
     let world = World::with(|config| {
         config.gateway.upstream = vec![entry];
         config.agents.cache = 1;
+        change(config);
     })
     .await;
     let set = world.request(Method::PUT, "/api/agents/acme/support", Some(&agent(&endpoints.url))).await;
@@ -123,22 +134,76 @@ async fn a_turn_calls_tools_and_answers() {
 }
 
 #[tokio::test]
-async fn a_turn_by_the_other_protocol() {
-    let Stage { world, endpoints, model } = stage().await;
-    let mut agent = agent(&endpoints.url);
-    agent["protocol"] = json!("messages");
-    assert_eq!(world.request(Method::PUT, "/api/agents/acme/support", Some(&agent)).await.status, 200);
-    let calls = script(json!([
-        {"tool": {"name": "save", "arguments": {}}}, {"tool": {"name": "read_customer", "arguments": {"id": 7}}},
-    ]));
-    let answer = world.post(QUERY, json!({"message": calls})).await;
-    assert_eq!(answer.body["content"], "Hello! 3 messages, 4 tools, 0 images", "{}", answer.body);
-    let asked = model.upstream.log.requests();
-    let second: Value = serde_json::from_slice(&asked[1].body).unwrap();
-    has(&second, json!({"system": "你是客服。", "model": "scripted"}));
-    let results = list(&second["messages"][2]["content"]);
-    assert_eq!((second["messages"][1]["content"].as_array().unwrap().len(), results.len()), (2, 2));
-    assert!(results.iter().all(|result| result["type"] == "tool_result"), "{results:?}");
+async fn turns_by_the_other_protocols() {
+    for protocol in ["messages", "responses"] {
+        let Stage { world, endpoints, model } = stage().await;
+        let mut agent = agent(&endpoints.url);
+        agent["protocol"] = json!(protocol);
+        assert_eq!(world.request(Method::PUT, "/api/agents/acme/support", Some(&agent)).await.status, 200);
+        let calls = script(json!([
+            {"tool": {"name": "save", "arguments": {}}}, {"tool": {"name": "read_customer", "arguments": {"id": 7}}},
+        ]));
+        let answer = world.post(QUERY, json!({"message": calls})).await;
+        assert!(text(&answer.body["content"]).starts_with("Hello! "), "{protocol}: {}", answer.body);
+        let asked = model.upstream.log.requests();
+        let second: Value = serde_json::from_slice(&asked[1].body).unwrap();
+        assert_eq!(list(&second["tools"]).len(), 4, "{second}");
+        if protocol == "messages" {
+            has(&second, json!({"system": "你是客服。", "model": "scripted"}));
+            let results = list(&second["messages"][2]["content"]);
+            assert_eq!((second["messages"][1]["content"].as_array().unwrap().len(), results.len()), (2, 2));
+            assert!(results.iter().all(|result| result["type"] == "tool_result"), "{results:?}");
+        } else {
+            has(&second, json!({"instructions": "你是客服。", "model": "scripted", "store": false}));
+            let kinds: Vec<String> =
+                list(&second["input"]).iter().map(|item| text(item.get("type").unwrap_or(&item["role"]))).collect();
+            let (call, result) = ("function_call", "function_call_output");
+            assert_eq!(kinds, ["user", call, call, result, result], "{second}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_word_is_streamed_as_it_comes() {
+    for protocol in ["chat", "messages", "responses"] {
+        let Stage { world, endpoints, model } = stage().await;
+        let mut agent = agent(&endpoints.url);
+        agent["protocol"] = json!(protocol);
+        assert_eq!(world.request(Method::PUT, "/api/agents/acme/support", Some(&agent)).await.status, 200);
+        let calls = json!({
+            "steps": [{"text": "等一下"}, {"tool": {"name": "read_customer", "arguments": {"id": 7}}}],
+            "then": [{"steps": [{"text": "你好"}, {"text": "👋"}]}],
+        });
+        let calls = format!("script:{calls}");
+        let body = json!({"message": calls, "stream": true});
+        let request = world.http.post(format!("{}{QUERY}", world.url)).json(&body);
+        let told = within("the stream ends", async { request.send().await.unwrap().text().await.unwrap() }).await;
+        let events: Vec<Value> = told
+            .lines()
+            .filter_map(|line| line.strip_prefix("data: "))
+            .map(|data| serde_json::from_str(data).unwrap())
+            .collect();
+        let names: Vec<String> = events.iter().map(|event| text(&event["event"])).collect();
+        assert_eq!(names, ["delta", "tool_call", "tool_result", "delta", "delta", "message"], "{protocol}: {told}");
+        assert_eq!((&events[0]["text"], &events[4]["text"]), (&json!("等一下"), &json!("👋")));
+        assert_eq!(events[5]["content"], "你好👋");
+        assert!(
+            model
+                .upstream
+                .log
+                .requests()
+                .iter()
+                .all(|asked| String::from_utf8_lossy(&asked.body).contains("\"stream\":true"))
+        );
+        // One that breaks in the middle ends with what is wrong.
+        armed(&world).await;
+        let broken = json!({"message": script(json!([{"text": "一"}, "close"])), "stream": true});
+        let request = world.http.post(format!("{}{QUERY}", world.url)).json(&broken);
+        let told = within("the stream ends", async { request.send().await.unwrap().text().await.unwrap() }).await;
+        let events: Vec<&str> = told.lines().filter_map(|line| line.strip_prefix("event: ")).collect();
+        assert_eq!(events, ["delta", "failed"], "{protocol}: {told}");
+        armed(&world).await;
+    }
 }
 
 #[tokio::test]
@@ -232,7 +297,8 @@ async fn an_agent_closes_its_session_and_streams_what_it_does() {
     let closing = script(json!([{"tool": {"name": "close_conversation", "arguments": {}}}]));
     let request = world.http.post(format!("{}{QUERY}", world.url)).json(&json!({"message": closing, "stream": true}));
     let told = within("the stream ends", async { request.send().await.unwrap().text().await.unwrap() }).await;
-    let events: Vec<&str> = told.lines().filter_map(|line| line.strip_prefix("event: ")).collect();
+    let mut events: Vec<&str> = told.lines().filter_map(|line| line.strip_prefix("event: ")).collect();
+    events.retain(|event| *event != "delta");
     assert_eq!(events, ["tool_call", "tool_result", "message"], "{told}");
     assert!(told.contains(r#""closed":true"#), "{told}");
     assert_eq!(endpoints.next().await.path, "/close");
@@ -248,8 +314,9 @@ async fn an_agent_closes_its_session_and_streams_what_it_does() {
 async fn gateway_calls_that_name_their_agent_drive_its_timers() {
     let Stage { world, model: _model, .. } = stage().await;
     let call = async |steps: Value, stream: bool| {
-        let body =
-            json!({"model": "scripted", "stream": stream, "messages": [{"role": "user", "content": script(steps)}]});
+        let tools = json!([{"type": "function", "function": {"name": "x", "parameters": {"type": "object"}}}]);
+        let messages = json!([{"role": "user", "content": script(steps)}]);
+        let body = json!({"model": "scripted", "stream": stream, "messages": messages, "tools": tools});
         let request = world.http.post(format!("{}/v1/chat/completions", world.url)).json(&body);
         let request = request.header("x-reveille-agent", "acme:support").header("x-reveille-session", "chat-1");
         let answer = within("the model answers", async { request.send().await.unwrap() }).await;
@@ -269,11 +336,19 @@ async fn gateway_calls_that_name_their_agent_drive_its_timers() {
     armed(&world).await;
     world.advance(300);
     world.until("it fires", || async { (timer(&world).await["trigger_count"] == 1).then_some(()) }).await;
-    // One that names nobody is only a model call.
+    // One that names nobody is only a model call; who misspelt it is told.
     let body = json!({"model": "scripted", "messages": []});
     let request = world.http.post(format!("{}/v1/chat/completions", world.url)).json(&body);
-    let answer = request.header("x-reveille-agent", "nobody").header("x-reveille-session", "x").send().await.unwrap();
-    assert_eq!(answer.status(), 200);
+    for (name, timers) in [
+        ("acme:support", None),
+        ("acme:suport", Some("none; unknown agent")),
+        ("nobody", Some("none; the agent is not named tenant:chatbot")),
+    ] {
+        let request = request.try_clone().unwrap().header("x-reveille-agent", name).header("x-reveille-session", "x");
+        let answer = within("an answer", request.send()).await.unwrap();
+        assert_eq!(answer.status(), 200);
+        assert_eq!(answer.headers().get("x-reveille-timers").map(|value| value.to_str().unwrap()), timers);
+    }
 }
 
 fn signed(call: &Called, key: &[u8]) {
@@ -323,6 +398,7 @@ async fn webhooks_are_signed_tried_again_and_kept_when_they_fail() {
             let again = endpoints.next().await;
             signed(&again, &key);
             if again.header("webhook-id") == id {
+                assert_eq!(again.body, first.body, "the same is told with every attempt");
                 break;
             }
         }
@@ -339,14 +415,42 @@ async fn webhooks_are_signed_tried_again_and_kept_when_they_fail() {
     assert_eq!((again.status, &again.body["code"]), (409, &json!("call_not_failed")));
 }
 
+async fn socket(world: &World) -> WebSocketStream<TcpStream> {
+    let address = world.server().address;
+    let stream = TcpStream::connect(address).await.unwrap();
+    let url = format!("ws://{address}/api/sessions/chat-1/socket");
+    within("the handshake", tokio_tungstenite::client_async(url, stream)).await.unwrap().0
+}
+
+#[tokio::test]
+async fn a_websocket_that_nobody_answers_on_is_ended() {
+    let Stage { world, model: _model, .. } = stage().await;
+    let followers = async || {
+        let metrics = world.http.get(format!("{}/metrics", world.url)).send().await.unwrap().text().await.unwrap();
+        let line = metrics.lines().find(|line| line.starts_with("reveille_event_followers ")).unwrap();
+        line.rsplit(' ').next().unwrap().parse::<u32>().unwrap()
+    };
+    let (_silent, mut lively) = (socket(&world).await, socket(&world).await);
+    world.until("both follow", || async { (followers().await == 2).then_some(()) }).await;
+    for round in 0..6 {
+        world.advance(30);
+        // Reading a ping answers it.
+        let asked = within("a ping", async { lively.next().await.unwrap().unwrap() }).await;
+        assert!(asked.is_ping(), "{asked:?}");
+        lively.flush().await.unwrap();
+        // By the time this is answered, so is the ping.
+        let left = followers().await;
+        assert!(round > 1 || left == 2, "one that was asked twice may still answer");
+    }
+    world.until("the silent one is gone", || async { (followers().await == 1).then_some(()) }).await;
+    assert_eq!(followers().await, 1, "the other one stays");
+}
+
 #[tokio::test]
 async fn what_a_timer_says_comes_over_a_websocket_and_as_an_event() {
     let Stage { world, model: _model, .. } = stage().await;
     world.post("/api/sessions/chat-1/activity", json!({"agent": "acme:support"})).await;
-    let address = world.server().address;
-    let stream = TcpStream::connect(address).await.unwrap();
-    let url = format!("ws://{address}/api/sessions/chat-1/socket");
-    let (mut socket, _) = within("the handshake", tokio_tungstenite::client_async(url, stream)).await.unwrap();
+    let mut socket = socket(&world).await;
     let mut events =
         world.http.get(format!("{}/api/events?session=chat-1", world.url)).send().await.unwrap().bytes_stream();
     world.advance(300);
@@ -371,39 +475,4 @@ async fn what_a_timer_says_comes_over_a_websocket_and_as_an_event() {
     .await;
     let plain = world.request(Method::GET, "/api/sessions/chat-1/socket", None).await;
     assert_eq!(plain.status, 426);
-}
-
-#[tokio::test]
-async fn files_are_read_again_when_they_change_and_a_bad_one_changes_nothing() {
-    let directory = tempfile::tempdir().unwrap();
-    let (agents, file) = (directory.path().join("agents"), directory.path().join("agents/acme.files.json"));
-    fs::create_dir(&agents).unwrap();
-    let with =
-        |delay: &str| json!({"timers": [{"timer_id": "t", "delay_seconds": delay, "tool_name": "generate_response"}]});
-    fs::write(&file, with("1m").to_string()).unwrap();
-    let world = World::with(|config| config.agents.dir = Some(agents.clone())).await;
-    let delay = async || world.get("/api/agents/acme/files").await["timers"][0]["delay_seconds"].clone();
-    assert_eq!(delay().await, 60);
-    let changed = async |look: &dyn Fn(&Value) -> bool| {
-        within("the change is noticed", async {
-            loop {
-                let (list, delay) = (world.get("/api/agents").await, delay().await);
-                if look(&json!({"problem": list["problem"].clone(), "delay": delay})) {
-                    return;
-                }
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-            }
-        })
-        .await;
-    };
-    fs::write(&file, r#"{"timers": [{"timer_id": "t", "tool_name": "nobody"}]}"#).unwrap();
-    changed(&|seen| seen["problem"].as_str().is_some_and(|problem| problem.contains("timers[0].tool_name"))).await;
-    assert_eq!(delay().await, 60);
-    fs::write(&file, with("2m").to_string()).unwrap();
-    changed(&|seen| seen["problem"].is_null() && seen["delay"] == 120).await;
-    let refused = world.request(Method::PUT, "/api/agents/acme/files", Some(&json!({}))).await;
-    assert_eq!((refused.status, &refused.body["code"]), (409, &json!("agent_of_file")));
-    let refused = world.request(Method::DELETE, "/api/agents/acme/files", None).await;
-    assert_eq!(refused.status, 409);
-    assert_eq!(world.get("/api/agents").await["agents"], json!([{"agent": "acme:files", "origin": "file"}]));
 }

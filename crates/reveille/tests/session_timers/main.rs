@@ -2,16 +2,17 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod endpoints;
+mod gaps;
+#[path = "../support/mod.rs"]
 mod support;
 
 use reqwest::Method;
-use reveille::config::Config;
-use reveille_core::{Command, Millis, SessionId};
+use reveille_core::Millis;
 use reveille_store::StoreError;
 use serde_json::{Value, json};
 use support::{
-    endpoint::{Answer, Called, Endpoints},
-    process::Home,
+    endpoint::{Called, Endpoints},
     site::Site,
     *,
 };
@@ -198,144 +199,6 @@ async fn a_message_in_the_instant_of_a_firing_and_an_answer_that_takes_long() {
     endpoints.quiet().await;
 }
 
-fn one_timer(base: &str, path: &str) -> Value {
-    json!({
-        "tools": [{"name": "notify", "endpoint": {"url": format!("{base}{path}"), "timeout": 5}}],
-        "system_actions": ["notify"],
-        "timers": [{"timer_id": "t", "delay_seconds": 60, "tool_name": "notify", "tool_params": {"n": 1}}],
-    })
-}
-
-#[tokio::test]
-async fn endpoints_that_fail_are_tried_again_under_one_key() {
-    let (world, endpoints) = world(|base| one_timer(base, "/flaky/{session}?a={tenant}")).await;
-    let broken = Answer::Says(503, "忙".into());
-    endpoints.answers("/flaky/chat-1", &[broken.clone(), broken, Answer::Says(200, "ok".into())]);
-    activity(&world, "chat-1", "message").await;
-    activity(&world, "chat-1", "response").await;
-    world.advance(60);
-    let mut keys = Vec::new();
-    for wait in [1, 2, 0] {
-        let call = endpoints.next().await;
-        assert_eq!(call.path, "/flaky/chat-1?a=acme");
-        keys.push(call.header("idempotency-key").to_owned());
-        if wait > 0 {
-            world.until_event(&keys[0], "call.retried").await;
-            let retries = async || {
-                let all = world.history_of(&keys[0]).await;
-                all.iter().filter(|entry| entry["event"] == "call.retried").count()
-            };
-            world.until("another retry", || async { (retries().await == keys.len()).then_some(()) }).await;
-            world.advance(wait);
-        }
-    }
-    keys.dedup();
-    assert_eq!(keys.len(), 1);
-    let done = world.until_event(&keys[0], "call.done").await;
-    has(&done["data"], json!({"attempts": 3, "status": 200, "target": "notify", "timer_id": "t"}));
-    let metrics = world.http.get(format!("{}/metrics", world.url)).send().await.unwrap().text().await.unwrap();
-    for line in [
-        r#"reveille_agent_calls_total{agent="acme:support",kind="tool",outcome="failed"} 2"#,
-        r#"reveille_agent_calls_total{agent="acme:support",kind="tool",outcome="done"} 1"#,
-        r#"reveille_session_timers_triggered_total{agent="acme:support"} 1"#,
-        r#"reveille_session_timers{agent="acme:support",status="disabled"} 1"#,
-    ] {
-        assert!(metrics.contains(line), "{line} is not in\n{metrics}");
-    }
-}
-
-#[tokio::test]
-async fn bad_endpoints_are_bounded_and_recorded_and_harm_no_other_session() {
-    let cases = [
-        (Answer::Hangs, "no answer within 5 seconds", "failed"),
-        (Answer::Redirects("http://169.254.169.254/latest/meta-data".into()), "redirects are not followed", "failed"),
-        (Answer::Says(404, "no such thing".into()), "404", "failed"),
-    ];
-    for (answer, error, status) in cases {
-        let (world, endpoints) = world(|base| one_timer(base, "/{session}")).await;
-        endpoints.answers("/bad", std::slice::from_ref(&answer));
-        for session in ["bad", "good"] {
-            activity(&world, session, "message").await;
-            activity(&world, session, "response").await;
-        }
-        world.advance(60);
-        let called = [endpoints.next().await.path, endpoints.next().await.path];
-        assert!(called.contains(&"/good".to_owned()) && called.contains(&"/bad".to_owned()), "{called:?}");
-        has(&settled(&world, "good", 1).await[0], json!({"status": "done", "attempts": 1}));
-        if matches!(answer, Answer::Hangs) {
-            for attempt in 1..=4 {
-                world.advance(5);
-                let ended = async || list(&world.get("/api/sessions/bad").await["calls"])[0].clone();
-                world
-                    .until("the attempt is given up", || async {
-                        let call = ended().await;
-                        (call["status"] != "running" && call["attempts"] == attempt).then_some(())
-                    })
-                    .await;
-                if attempt < 4 {
-                    world.advance(10);
-                    endpoints.next().await;
-                }
-            }
-        }
-        let calls = settled(&world, "bad", 1).await;
-        has(&calls[0], json!({"status": status}));
-        assert!(text(&calls[0]["last_error"]).contains(error), "{calls:?}");
-        endpoints.quiet().await;
-    }
-}
-
-#[tokio::test]
-async fn a_flood_is_cut_off_and_what_comes_of_it_is_short() {
-    let agent = |base: &str| {
-        let mut agent = one_timer(base, "/flood");
-        agent["system_actions"] = json!([]);
-        agent
-    };
-    let (world, endpoints) = world(agent).await;
-    endpoints.answers("/flood", &[Answer::Floods(10_000_000)]);
-    activity(&world, "chat-1", "message").await;
-    activity(&world, "chat-1", "response").await;
-    world.advance(60);
-    endpoints.next().await;
-    has(&settled(&world, "chat-1", 1).await[0], json!({"status": "done", "last_status": 200}));
-    // An agent's action: its result is in the context, as if the model had asked for it.
-    let said = list(&world.get("/api/sessions/chat-1").await["conversation"]);
-    has(&said[0], json!({"role": "assistant"}));
-    assert_eq!(said[0]["tool_calls"][0]["name"], "notify");
-    let result = text(&said[1]["content"]);
-    assert!(said[1]["role"] == "tool" && result.len() < 25_000 && result.ends_with("longer]"), "{}", result.len());
-}
-
-#[tokio::test]
-async fn addresses_are_asked_for_when_they_are_dialled() {
-    let endpoints = Endpoints::start().await;
-    let port = endpoints.url.rsplit(':').next().unwrap().to_owned();
-    for (url, allowed, error) in [
-        (format!("http://127.0.0.1:{port}/x"), false, "private network"),
-        (format!("http://localhost:{port}/x"), false, "private network"),
-        (format!("http://[::ffff:127.0.0.1]:{port}/x"), false, "private network"),
-        ("http://169.254.169.254/x".to_owned(), true, "link-local"),
-        (format!("http://localhost:{port}/x"), true, ""),
-    ] {
-        let world = World::with(|config| config.agents.allow_private = Some(allowed)).await;
-        assert_eq!(put(&world, &one_timer(&url, "")).await.status, 200, "{url}");
-        activity(&world, "chat-1", "message").await;
-        activity(&world, "chat-1", "response").await;
-        world.advance(60);
-        let calls = settled(&world, "chat-1", 1).await;
-        match error {
-            "" => has(&calls[0], json!({"status": "done"})),
-            error => {
-                has(&calls[0], json!({"status": "failed", "attempts": 1}));
-                assert!(text(&calls[0]["last_error"]).contains(error), "{url}: {calls:?}");
-            }
-        }
-    }
-    assert_eq!(endpoints.next().await.path, "/x");
-    endpoints.quiet().await;
-}
-
 #[tokio::test]
 async fn mistakes_name_the_field_and_change_nothing() {
     let (world, endpoints) = world(original).await;
@@ -361,6 +224,17 @@ async fn mistakes_name_the_field_and_change_nothing() {
         (with("/tools/0/endpoint", json!({"method": "BREW", "url": "http://x"})), "tools[0].endpoint.method"),
         (with("/tools/0/endpoint", json!({"url": "http://x", "headers": {"a": "${HOME}"}})), "headers.a"),
         (with("/tools/0/name", json!("两个字")), "tools[0].name"),
+        (with("/tools/0/name", json!("crm.save")), "tools[0].name"),
+        (with("/tools/0/endpoint", json!("http://x/{sesion}")), "{session}"),
+        (with("/tools/0/endpoint", json!("http://x/?key=${KEY}")), "`${`"),
+        (json!({"webhooks": [{"url": "http://x/{user}", "secret": "short"}]}), "webhooks[0].url"),
+        (with("/timers/0/tool_params", json!({"text": "x"})), "timers[0].tool_params"),
+        (with("/timers/0/tool_params", json!({"message": "x"})), "timers[0].message"),
+        (
+            json!({"timers": [{"timer_id": "t", "tool_name": "close_conversation", "tool_params": {"why": "idle"}}]}),
+            "timers[0].tool_params",
+        ),
+        (json!({"timers": [{"timer_id": "t", "tool_name": "nobody"}]}), "generate_response, close_conversation"),
         (with("/tools/1/name", json!("close_conversation")), "defined twice"),
         (with("/agent_actions/0", json!("handoff_to")), "agent_actions"),
         (json!({"timrs": []}), "timrs"),
@@ -386,20 +260,49 @@ async fn mistakes_name_the_field_and_change_nothing() {
     }
 }
 
-/// The way an answer takes that went out through the gateway or by `query`.
+#[tokio::test]
+async fn what_may_be_a_mistake_is_said_and_what_is_meant_is_done() {
+    let (world, endpoints) = world(original).await;
+    let mut agent = original(&endpoints.url);
+    agent["timers"][0]["tool_params"] = json!({"message": agent["timers"][0]["message"]});
+    agent["timers"][0].as_object_mut().unwrap().remove("message");
+    let set = put(&world, &agent).await;
+    // The original has it, and it is defined nowhere.
+    let warnings = list(&set.body["warnings"]);
+    assert!(warnings.len() == 1 && text(&warnings[0]).contains("'actionbook_executor'"), "{}", set.body);
+    assert_eq!(world.get("/api/agents").await["agents"][0]["warnings"], set.body["warnings"]);
+    let mut shown = world.get("/api/agents/acme/support").await;
+    assert_eq!(shown["warnings"], set.body["warnings"]);
+    shown["system_actions"] = json!(["handof_to"]);
+    shown["agent_actions"] = json!([]);
+    let set = put(&world, &shown).await;
+    assert!(text(&set.body["warnings"][0]).contains("`system_actions` has 'handof_to'"), "{}", set.body);
+    activity(&world, "chat-1", "message").await;
+    let said = json!({"message": "您好，请问还有什么可以帮您的吗？", "tool_name": "generate_response"});
+    has(&timer(&world, "chat-1", "idle_reminder").await, said);
+}
+
+/// The answer is out, and the disk is full just when silence is to begin.
 #[tokio::test]
 async fn an_answer_that_cannot_be_written_down_at_once_arms_the_timers_all_the_same() {
     let site = Site::start().await;
     let url = |path: &str| format!("{}{path}", site.url);
-    let agent = json!({"timers": [{"timer_id": "t", "delay_seconds": 60, "tool_name": "generate_response"}]});
+    let timers = json!([{"timer_id": "t", "delay_seconds": 60, "tool_name": "generate_response"}]);
+    let agent = json!({"model": "nobody", "timers": timers});
     let set = send(&site.http, Method::PUT, &url("/api/agents/acme/support"), Some(&agent), None).await;
     assert_eq!(set.status, 200, "{}", set.body);
-    let body = json!({"agent": "acme:support", "phase": "message"});
-    send(&site.http, Method::POST, &url("/api/sessions/agent/activity"), Some(&body), None).await;
     let timer = async || site.get("/api/sessions/agent").await["session_timers"][0].clone();
+    // The commit that begins the turn, and not yet the one that ends it.
+    site.allow(1);
+    let (http, query) = (site.http.clone(), url("/api/agents/acme/support/sessions/agent/query"));
+    let asked =
+        tokio::spawn(async move { send(&http, Method::POST, &query, Some(&json!({"message": "在吗"})), None).await });
+    within("the turn begins", async { while timer().await["suspended"] != true {} }).await;
+    // Nobody waits for what is written after the answer.
+    let answer = within("the answer", asked).await.unwrap();
+    assert_eq!(answer.body["code"], "model_failed", "{}", answer.body);
     site.fill(StoreError::Full);
-    let response = Command::Response { turn: None, said: Vec::new(), notify: Vec::new() };
-    site.engine.answered(SessionId::new("agent"), response);
+    site.allow(usize::MAX);
     site.refusals(1).await;
     has(&timer().await, json!({"suspended": true}));
     site.free();
@@ -416,32 +319,39 @@ async fn an_answer_that_cannot_be_written_down_at_once_arms_the_timers_all_the_s
     has(&armed, json!({"trigger_count": 0}));
     site.clock.advance(Millis::from_secs(60));
     within("it fires, once", async { while timer().await["trigger_count"] != 1 {} }).await;
-    assert_eq!(list(&site.get("/api/sessions/agent").await["conversation"]).len(), 1);
+    let said = list(&site.get("/api/sessions/agent").await["conversation"]);
+    assert_eq!(said.len(), 2, "the user's and the timer's: {said:?}");
 }
 
-/// Killed in the middle of a call: nobody knows how it ended, so it is made again, under the same key.
+/// Both come due in one look: the end of the session goes first, and leaves the webhook as it is.
 #[tokio::test]
-async fn a_call_that_was_under_way_when_the_server_was_killed_is_made_again() {
-    let (home, endpoints) = (Home::default(), Endpoints::start().await);
-    endpoints.answers("/chat-1", &[Answer::Hangs, Answer::Says(200, "ok".into())]);
-    home.write_config(&format!(
-        "[[agent]]\ntenant = \"acme\"\nchatbot = \"support\"\nsystem_actions = [\"notify\"]\n\
-         [[agent.tools]]\nname = \"notify\"\nendpoint = \"{}/{{session}}\"\n\
-         [[agent.timers]]\ntimer_id = \"t\"\ndelay_seconds = 0.05\ntool_name = \"notify\"\n",
-        endpoints.url
-    ));
-    let mut daemon = home.serve().await;
-    let body = json!({"agent": "acme:support"});
-    let begun =
-        send(&client(), Method::POST, &format!("{}/api/sessions/chat-1/activity", daemon.url), Some(&body), None).await;
-    assert_eq!(begun.status, 200, "{}", begun.body);
+async fn a_webhook_that_is_due_with_its_sessions_end_is_not_forgotten() {
+    let agent = |base: &str| {
+        json!({
+            "tools": [{"name": "close_conversation", "endpoint": {"url": format!("{base}/close")}}],
+            "system_actions": ["close_conversation"],
+            "webhooks": [{"url": format!("{base}/hook"), "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}],
+            "timers": [
+                {"timer_id": "idle", "delay_seconds": 300, "max_triggers": 1, "tool_name": "generate_response",
+                 "message": "还在吗？"},
+                {"timer_id": "end", "delay_seconds": 301, "max_triggers": 1, "tool_name": "close_conversation"},
+            ],
+        })
+    };
+    let (world, endpoints) = world(agent).await;
+    endpoints.answers("/hook", &[endpoint::Answer::Says(500, "no".into()), endpoint::Answer::Says(200, String::new())]);
+    activity(&world, "chat-1", "message").await;
+    activity(&world, "chat-1", "response").await;
+    world.advance(300);
     let first = endpoints.next().await;
-    daemon.child.kill().await.unwrap();
-    // Much later, by its own clock.
-    let config = Config::load(Some(&home.config())).unwrap();
-    let world = World::with(|here| (here.data_dir, here.agent) = (home.data(), config.agent)).await;
-    let second = endpoints.next().await;
-    assert_eq!(second.header("idempotency-key"), first.header("idempotency-key"));
-    has(&settled(&world, "chat-1", 1).await[0], json!({"status": "done", "attempts": 2}));
-    endpoints.quiet().await;
+    let id = first.header("webhook-id").to_owned();
+    let call = async || {
+        let all = list(&world.get("/api/calls").await["calls"]);
+        all.into_iter().find(|call| call["id"] == id).unwrap()
+    };
+    let next = world.until("it failed", || async { call().await["next_attempt_at"].as_i64() }).await;
+    assert!(next > START + 301_000, "the end is to come first");
+    world.clock.set(reveille_core::Timestamp::from_millis(next));
+    world.until("it is told", || async { (call().await["status"] == "done").then_some(()) }).await;
+    has(&world.get("/api/sessions/chat-1").await, json!({"state": "closed"}));
 }

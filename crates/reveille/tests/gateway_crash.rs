@@ -76,7 +76,8 @@ async fn a_reminder_reserved_by_a_killed_server_is_told_once_in_the_end() {
     for (api, stream) in [("chat/completions", true), ("messages", false)] {
         let site = Site::new().await;
         let daemon = site.home.serve().await;
-        tool(&daemon, json!({"action": "schedule", "items": [{"task": "茶", "in": 30}]})).await;
+        tool(&daemon, json!({"action": "schedule", "items": [{"task": "茶", "in": 1}]})).await;
+        until("it is due", || async { status(&daemon).await == "due" }).await;
         let slow = format!("script:{}", json!({"head_after": 600_000}));
         let lost = tokio::spawn(call(&daemon, api, &request(&slow, stream)).send());
         until("the call is upstream", || async { site.got("scheduled task") == 1 }).await;
@@ -98,6 +99,36 @@ async fn a_reminder_reserved_by_a_killed_server_is_told_once_in_the_end() {
         call(&daemon, api, &request("hello", stream)).send().await.unwrap().text().await.unwrap();
         assert_eq!(site.got("scheduled task"), 2);
         assert_eq!(session(&daemon).await["reminders"][0]["deliveryCount"], 1);
+    }
+}
+
+/// Who was told what and when can be read from the log, but not what it was about.
+#[tokio::test]
+async fn the_log_says_what_was_done_and_no_text() {
+    let site = Site::new().await;
+    let daemon = site.home.serve().await;
+    let item = json!({"task": "secret 茶", "in": 1, "tool": "brew"});
+    let schedule = json!({"tool": {"name": "clock", "arguments": {"action": "schedule", "items": [item]}}});
+    let plan = json!({"steps": [schedule], "then": [{"steps": [{"text": "I will."}]}, {"steps": [{"text": "Tea!"}]}]});
+    // The turn is held until it is due, and goes on.
+    let sent = call(&daemon, "chat/completions", &request(&format!("script:{plan}"), true)).send();
+    let answer = sent.await.unwrap().text().await.unwrap();
+    assert!(answer.contains("I will.") && answer.contains("Tea!"), "{answer}");
+    let log = || std::fs::read_to_string(site.home.log()).unwrap();
+    until("it is logged", || async { log().contains("delivered") && log().contains("rounds=3") }).await;
+    let log = log();
+    let line = |words: &str| {
+        log.lines().find(|line| line.contains(words)).unwrap_or_else(|| panic!("{words}: {log}")).to_owned()
+    };
+    let called = line("tool call");
+    for part in ["action=\"schedule\"", "tasks=1", "earliest=", "result=\"ok\"", "session=s", "request="] {
+        assert!(called.contains(part), "{part} is not in {called}");
+    }
+    for (words, part) in [("injected", "count=1"), ("delivered", "messages=1"), ("call", "request=")] {
+        assert!(line(words).contains(part), "{part} is not in {}", line(words));
+    }
+    for text in ["secret", "茶", "brew"] {
+        assert!(!log.contains(text), "{log}");
     }
 }
 

@@ -46,8 +46,9 @@ def advance_when_held(seconds):
     print(f"advance {seconds} when held", flush=True)
 
 
-def post(path, body):
-    request = urllib.request.Request(URL + path, json.dumps(body).encode(), {"content-type": "application/json"})
+def post(path, body=None):
+    data = body and json.dumps(body).encode()
+    request = urllib.request.Request(URL + path, data, {"content-type": "application/json"})
     with urllib.request.urlopen(request) as answer:
         return json.load(answer)
 
@@ -122,6 +123,17 @@ def manages(ask, session):
     return ask(session, user(script(plan))), (["One moment.", "Done."], "stop", 7)
 
 
+def cancels(ask, session):
+    """One of two, by its id; the other is cleared, so that nothing is left to wait for."""
+    items = [{"task": task, "in": 3600} for task in ("茶", "cake")]
+    made = post(f"/api/sessions/{session}/tools/clock", {"action": "schedule", "items": items})
+    plan = {"steps": [clock(action="cancel", taskId=made["scheduled"][0]["taskId"])], "then": [{"steps": [clock(action="clear")]}, says("Gone.")]}
+    got = ask(session, user(script(plan)))
+    events = [entry["event"] for entry in post(f"/api/history?session={session}")["entries"]]
+    assert events.count("reminder.cancelled") == 2, events
+    return got, (["Gone."], "stop", 3)
+
+
 def reminded_later(ask, session):
     """What came due meanwhile is one more message for the model."""
     post(f"/api/sessions/{session}/tools/clock", {"action": "schedule", "items": [{"task": "tea", "in": 3600}]})
@@ -151,11 +163,46 @@ def first_the_stop_message_then_the_hold(ask, session):
     return ask(session, messages), (["one", "two", "tea"], "stop", 4)
 
 
+def shows():
+    """Calls in the open: a server's own items in the SDKs' objects, and a history that can be sent again."""
+    plan = {"steps": [{"text": "One."}, clock(action="list")], "then": [says("Two.")]}
+    ai = openai.OpenAI(base_url=URL + "/v1", api_key="sk", max_retries=0, default_headers={"x-reveille-session": "shown"})
+    claude = anthropic.Anthropic(base_url=URL, api_key="sk", max_retries=0, default_headers={"x-reveille-session": "shown"})
+    right = 0
+    for stream in (True, False):
+        more = {"model": "scripted", "max_tokens": 100, "tools": [MESSAGES_TOOL]}
+        messages = user(script(plan))
+        if stream:
+            with claude.messages.stream(messages=messages, **more) as events:
+                done = events.get_final_message()
+        else:
+            done = claude.messages.create(messages=messages, **more)
+        assert [block.type for block in done.content] == ["text", "server_tool_use", "clock_tool_result", "text"], done.content
+        assert done.content[1].input == {"action": "list"} and done.stop_reason == "end_turn", done
+        history = messages + [{"role": "assistant", "content": done.model_dump(mode="json")["content"]}] + user("thanks")
+        again = claude.messages.create(messages=history, **more)
+        assert again.content[0].text, again
+        more = {"model": "scripted", "tools": [RESPONSES_TOOL]}
+        if stream:
+            with ai.responses.stream(input=messages, **more) as events:
+                done = events.get_final_response()
+        else:
+            done = ai.responses.create(input=messages, **more)
+        assert [item.type for item in done.output] == ["message", "mcp_call", "message"], done.output
+        assert json.loads(done.output[1].output)["ok"] and done.output_text == "One.Two.", done
+        history = messages + [item.model_dump(mode="json", exclude_none=True) for item in done.output] + user("thanks")
+        assert ai.responses.create(input=history, **more).output_text
+        right += 1
+    print(f"{right} of 2")
+
+
 def main():
+    if sys.argv[2:] == ["shown"]:
+        return shows()
     wrong, total = [], 0
     for api in (Chat(), Responses(), Messages()):
         for stream in (True, False):
-            for case in (manages, reminded_later, reminded_in_a_held_turn, continued_by_a_stop_message, first_the_stop_message_then_the_hold):
+            for case in (manages, cancels, reminded_later, reminded_in_a_held_turn, continued_by_a_stop_message, first_the_stop_message_then_the_hold):
                 total += 1
                 name = f"{api.name}-{'stream' if stream else 'whole'}-{case.__name__}"
                 got, wanted = case(lambda session, messages: api.ask(session, messages, stream), name)

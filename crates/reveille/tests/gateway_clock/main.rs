@@ -3,6 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod again;
+mod alone;
+mod near;
+mod refused;
+#[path = "../support/mod.rs"]
 mod support;
 
 use scripted_upstream::{Listening, Upstream};
@@ -23,7 +28,11 @@ async fn site() -> Site {
 }
 
 async fn site_with(change: impl FnOnce(&mut reveille::config::Config)) -> Site {
-    let upstream = Upstream::new(&["scripted"]).listen("127.0.0.1:0").await.unwrap();
+    site_behind(Upstream::new(&["scripted"]), change).await
+}
+
+async fn site_behind(upstream: Upstream, change: impl FnOnce(&mut reveille::config::Config)) -> Site {
+    let upstream = upstream.listen("127.0.0.1:0").await.unwrap();
     let url = upstream.url();
     let world = World::with(|config| {
         let entry = json!({"name": "script", "base_url": url, "protocols": ["chat", "responses", "messages"]});
@@ -115,6 +124,15 @@ impl Site {
         .await;
     }
 
+    async fn until_got(&self, wanted: usize) {
+        within("the upstream is asked", async {
+            while self.got().len() != wanted {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        })
+        .await;
+    }
+
     /// The bodies the upstream got.
     fn got(&self) -> Vec<Value> {
         self.upstream.upstream.log.requests().iter().map(|one| serde_json::from_slice(&one.body).unwrap()).collect()
@@ -128,6 +146,14 @@ impl Site {
         let item = json!({"task": task, "in": seconds});
         let result = self.world.tool(session, "clock", json!({"action": "schedule", "items": [item]})).await;
         text(&result.body["scheduled"][0]["taskId"])
+    }
+
+    /// One that is due now.
+    async fn due(&self, session: &str, task: &str) -> String {
+        let id = self.schedule(session, task, 1).await;
+        self.world.advance(1);
+        self.until_status(session, &id, "due").await;
+        id
     }
 
     async fn reminders(&self, session: &str) -> Vec<Value> {
@@ -254,15 +280,16 @@ async fn a_reminder_is_told_in_a_later_request_once_at_its_end() {
             assert!(!answer.contains("scheduled task"));
             let got = site.got().pop().unwrap();
             let messages = list(&got[if api == "responses" { "input" } else { "messages" }]);
-            assert_eq!(
-                messages[0],
-                body[if api == "responses" { "input" } else { "messages" }][0],
-                "nothing before it changes"
-            );
-            let told = messages[1].to_string();
-            assert!(messages.len() == 2 && told.contains("[scheduled task:") && told.contains("检查"), "{told}");
-            let role = if api == "responses" { "system" } else { "user" };
-            assert_eq!(messages[1]["role"], role, "an unknown model is told in the user's place");
+            let sent = &body[if api == "responses" { "input" } else { "messages" }][0];
+            match api {
+                "chat" => assert!(text(&messages[0]["content"]).starts_with("hello\n\n[scheduled task:")),
+                _ => assert_eq!(messages[0], *sent, "nothing before it changes"),
+            }
+            let told = messages.last().unwrap();
+            let (text, role) = (told.to_string(), &told["role"]);
+            assert!(text.contains("[scheduled task:") && text.contains("检查"), "{text}");
+            assert_eq!(role, "user", "an unknown model is told in the user's place");
+            assert_eq!(messages.len(), if api == "chat" { 1 } else { 2 }, "in Chat it ends the user's own message");
             site.until_status(&session, &id, "delivered").await;
             site.ask(&session, api, &["hello"], stream).await;
             assert!(!site.last().contains("scheduled task"), "told once");
@@ -282,8 +309,8 @@ async fn finished_timers_are_told_too_and_several_in_one_block() {
     site.world.advance(200);
     site.ask("s", "chat", &["hello"], false).await;
     let messages = list(&site.got().pop().unwrap()["messages"]);
-    let told = text(&messages[1]["content"]);
-    assert_eq!(messages.len(), 2);
+    let told = text(&messages[0]["content"]);
+    assert_eq!(messages.len(), 1);
     for part in ["[Timer Completed]", "Mission: ship it", "\"one\"", "\"two\""] {
         assert!(told.contains(part), "{told}");
     }
@@ -310,26 +337,88 @@ async fn a_turn_is_held_until_the_reminder_is_due_and_goes_on() {
 }
 
 #[tokio::test]
+async fn a_turn_is_held_again_for_the_next_reminder() {
+    let site = site().await;
+    for api in APIS {
+        for stream in [true, false] {
+            let session = format!("{api}-{stream}");
+            let first = site.schedule(&session, "tea", 100).await;
+            let second = site.schedule(&session, "蛋糕", 200).await;
+            let plan = json!({"steps": [{"text": "I will."}], "then": [says("Tea time!"), says("Cake time!")]});
+            let call = site.held(&session, api, &[&script(&plan)], stream).await;
+            let sent = site.got().len() + 1;
+            site.world.advance(40);
+            site.until_got(sent).await;
+            site.until_holds(1).await;
+            assert_eq!(site.status(&session, &second).await, "scheduled");
+            site.world.advance(100);
+            let body = within("the turn goes on", call).await.unwrap();
+            assert!(body.contains("Tea time!") && body.contains("Cake time!"), "{body}");
+            assert_eq!(site.got().len(), sent + 1);
+            assert!(site.last().contains("蛋糕"), "{}", site.last());
+            site.until_status(&session, &first, "delivered").await;
+            site.until_status(&session, &second, "delivered").await;
+            site.until_holds(0).await;
+        }
+    }
+}
+
+/// Sub-agents name the session of their parent, which goes on without them.
+#[tokio::test]
+async fn calls_of_sub_agents_are_left_alone() {
+    let site = site().await;
+    let marks = [
+        ("x-claude-code-agent-id", "a1"),
+        ("x-openai-subagent", "review"),
+        ("x-codex-parent-thread-id", "t1"),
+        ("x-parent-session-id", "ses_1"),
+    ];
+    let far = site.schedule("s", "far", 100_000).await;
+    let due = site.due("s", "tea").await;
+    for api in APIS {
+        for (name, value) in marks {
+            let body = request(api, &["find it"], true);
+            let call = site.world.http.post(format!("{}{}", site.world.url, path(api))).json(&body);
+            let call = call.header("x-reveille-session", "s").header(name, value);
+            let answer = within("it is not held", async { call.send().await.unwrap().text().await.unwrap() }).await;
+            assert!(answer.contains("Hello!"), "{answer}");
+            assert_eq!(site.got().pop().unwrap(), body, "{name}: no tool, no message");
+        }
+    }
+    assert_eq!((site.status("s", &due).await, site.status("s", &far).await), ("due".into(), "scheduled".into()));
+    // Its parent is told, and held.
+    let call = site.held("s", "messages", &["hello"], true).await;
+    assert!(site.last().contains("task:\\\"tea"));
+    call.abort();
+}
+
+#[tokio::test]
 async fn what_happens_during_a_hold_takes_effect_at_once() {
     let site = site().await;
-    let plan = json!({"steps": [{"text": "ok"}], "then": [says("went on")]});
-    let id = site.schedule("s", "far", 100_000).await;
-    // A nearer one, from another door.
-    let call = site.held("s", "messages", &[&script(&plan)], true).await;
-    site.schedule("s", "near", 5).await;
-    assert!(within("it goes on", call).await.unwrap().contains("went on"));
-    assert!(site.last().contains("near"));
-    // A timer that finishes.
-    site.world.done("s", "timer", json!({"mission": "m", "total_duration": 10})).await;
-    let call = site.held("s", "chat", &["x", "y", &script(&plan)], true).await;
-    site.world.advance(10);
-    assert!(within("it goes on", call).await.unwrap().contains("went on"));
-    assert!(site.last().contains("[Timer Completed]"));
-    // The last one is cancelled.
-    let call = site.held("s", "responses", &["x", "y", &script(&plan)], true).await;
-    site.world.tool("s", "clock", json!({"action": "cancel", "taskId": id})).await;
-    let body = within("it ends", call).await.unwrap();
-    assert!(!body.contains("went on") && body.contains("response.completed"), "{body}");
+    for api in APIS {
+        let plan = json!({"steps": [{"text": "ok"}], "then": [says("went on"), says("and on")]});
+        let id = site.schedule(api, "far", 100_000).await;
+        let sent = site.got().len();
+        let call = site.held(api, api, &[&script(&plan)], true).await;
+        // A nearer one, from another door.
+        site.schedule(api, "near", 5).await;
+        site.world.advance(5);
+        site.until_got(sent + 2).await;
+        assert!(site.last().contains("task:\\\"near"), "{}", site.last());
+        site.until_holds(1).await;
+        // A timer that finishes.
+        site.world.done(api, "timer", json!({"mission": "m", "total_duration": 10})).await;
+        site.world.advance(10);
+        site.until_got(sent + 3).await;
+        assert!(site.last().contains("[Timer Completed]"));
+        site.until_holds(1).await;
+        // The last one is cancelled.
+        site.world.tool(api, "clock", json!({"action": "cancel", "taskId": id})).await;
+        let body = within("it ends", call).await.unwrap();
+        assert!(body.contains("went on") && body.contains("and on"), "{body}");
+        assert_eq!(site.got().len(), sent + 3);
+        site.until_holds(0).await;
+    }
 }
 
 #[tokio::test]
@@ -345,7 +434,7 @@ async fn a_client_that_leaves_frees_the_hold_and_loses_nothing() {
     assert!(body.contains("I will."));
     site.world.advance(1000);
     site.ask("s", "messages", &[&plan, "I will.", "next"], false).await;
-    assert!(site.last().contains("tea"));
+    assert!(site.last().contains("task:\\\"tea"));
     site.until_status("s", &id, "delivered").await;
 }
 
@@ -381,7 +470,7 @@ async fn an_upstream_that_fails_gives_the_reminder_back() {
     for api in APIS {
         for (stream, fault) in faults() {
             let session = format!("{api}-{stream}-{}", fault.as_object().unwrap().keys().next().unwrap());
-            let id = site.schedule(&session, "tea", 1).await;
+            let id = site.due(&session, "tea").await;
             let (_, body) = site.raw(Some(&session), api, &request(api, &[&script(&fault)], stream)).await;
             assert!(body.contains("error"), "{body}");
             site.given_back_and_told(&session, &id, api).await;
@@ -410,7 +499,7 @@ async fn an_upstream_that_fails_after_a_hold_gives_the_reminder_back() {
 #[tokio::test]
 async fn two_requests_at_once_never_carry_the_same_and_a_slow_one_keeps_it() {
     let site = site().await;
-    site.schedule("s", "tea", 1).await;
+    site.due("s", "tea").await;
     let slow = script(&json!({"head_after": 3_600_000}));
     let (url, body) = (format!("{}{}", site.world.url, path("chat")), request("chat", &[&slow], false));
     let call = tokio::spawn(site.world.http.post(url).header("x-reveille-session", "s").json(&body).send());
@@ -446,7 +535,7 @@ async fn two_requests_at_once_never_carry_the_same_and_a_slow_one_keeps_it() {
 #[tokio::test]
 async fn nothing_crosses_sessions() {
     let site = site().await;
-    site.schedule("mine", "secret plan", 1).await;
+    site.due("mine", "secret plan").await;
     site.ask("yours", "chat", &["hello"], false).await;
     assert!(!site.last().contains("secret plan"));
     let listing = json!({"steps": [clock(json!({"action": "list"}))], "then": [says("x")]});
@@ -459,9 +548,9 @@ async fn nothing_crosses_sessions() {
 #[tokio::test]
 async fn nothing_crosses_servers_that_share_a_database() {
     let mut site = site_with(|config| config.server_id = Some("one".into())).await;
-    site.schedule("s", "secret plan", 1).await;
+    site.due("s", "secret plan").await;
     site.ask("s", "chat", &["<**stopMessage:\"secret words\",5**> hi <**stopMessage:clear**>"], false).await;
-    site.schedule("s", "secret plan", 1).await;
+    site.due("s", "secret plan").await;
     site.world.down().await;
     site.world.config.server_id = Some("two".into());
     site.world.up().await;
@@ -472,6 +561,32 @@ async fn nothing_crosses_servers_that_share_a_database() {
     site.world.up().await;
     site.ask("s", "chat", &["hello"], false).await;
     assert!(site.last().contains("secret plan"), "{}", site.last());
+}
+
+/// At the same time, too.
+#[tokio::test]
+async fn nothing_crosses_two_servers_at_one_database() {
+    let database = scratch_postgres::Cluster::shared().database();
+    let at = |id: &'static str| {
+        let database = database.clone();
+        site_with(move |config| (config.server_id, config.database_url) = (Some(id.into()), Some(database)))
+    };
+    let (one, two) = (at("one").await, at("two").await);
+    one.schedule("s", "far", 100_000).await;
+    one.due("s", "secret plan").await;
+    let armed = "<**stopMessage:\"secret words\",1**> hi";
+    // Neither told nor held, nor continued there.
+    for api in APIS {
+        two.ask("s", api, &["hello"], true).await;
+        assert!(!two.last().contains("secret"), "{}", two.last());
+    }
+    assert_eq!(two.got().len(), 3);
+    let call = one.held("s", "chat", &[armed], true).await;
+    assert!(one.last().contains("secret plan") && one.last().contains("secret words"), "{}", one.last());
+    two.ask("s", "chat", &["hello"], true).await;
+    assert!(!two.last().contains("secret"), "{}", two.last());
+    assert_eq!((one.holds(), two.holds()), (1, 0));
+    call.abort();
 }
 
 #[tokio::test]
@@ -583,7 +698,7 @@ async fn directives_are_carried_out_once_and_never_go_upstream() {
     let id = site.schedule("s", "tea", 1000).await;
     site.ask("s", "messages", &["<**clock:clear**>"], false).await;
     assert_eq!(site.status("s", &id).await, "cancelled");
-    assert!(site.last().contains("carried out"), "no empty text goes upstream: {}", site.last());
+    assert!(site.last().contains("[A directive to the gateway.]"), "no empty text goes upstream: {}", site.last());
     let id = site.schedule("s", "tea", 1000).await;
     let call = site.held("s", "responses", &["x <**clock:clean**> <**stopMessage:oops <**clock**>"], true).await;
     assert_eq!(site.status("s", &id).await, "scheduled");
@@ -595,11 +710,48 @@ async fn directives_are_carried_out_once_and_never_go_upstream() {
     site.raw(Some("s"), "chat", &side).await;
     assert!(!site.last().contains("<**"));
     assert_eq!(site.status("s", &id).await, "scheduled");
-    // What a tool or the model wrote is theirs.
-    let quoted = "the manual says <**clock:clear**>";
-    let call = site.held("s", "chat", &["read it", quoted, "ok"], true).await;
-    assert!(site.last().contains(quoted));
-    call.abort();
+    // And where tokens are only counted.
+    let count = request("messages", &["<**clock:clear**> how long is this? 好"], false);
+    let url = format!("{}/v1/messages/count_tokens", site.world.url);
+    let answer = site.world.http.post(url).header("x-reveille-session", "s").json(&count).send().await.unwrap();
+    assert_eq!(answer.status().as_u16(), 200);
+    assert!(site.last().contains("how long is this? 好") && !site.last().contains("<**"), "{}", site.last());
+    assert_eq!(site.status("s", &id).await, "scheduled");
+    // What a tool, the model or the system says orders nothing, and does not go upstream either: the same bytes every time.
+    let quoted = "the manual says <**clock:clear**> and no more";
+    for api in APIS {
+        let mut body = request(api, &["read it", quoted, "ok"], true);
+        match api {
+            "chat" => {
+                let tool = json!({"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": quoted}]});
+                let said = [json!({"role": "system", "content": quoted}), tool];
+                body["messages"].as_array_mut().unwrap().splice(0..0, said);
+            }
+            "responses" => {
+                body["instructions"] = quoted.into();
+                let output = json!({"type": "function_call_output", "call_id": "c", "output": quoted});
+                body["input"].as_array_mut().unwrap().insert(2, output);
+            }
+            _ => {
+                body["system"] = json!([{"type": "text", "text": quoted}]);
+                let result = json!({"type": "tool_result", "tool_use_id": "c", "content": quoted});
+                body["messages"][2]["content"] = json!([result, {"type": "text", "text": "ok"}]);
+            }
+        }
+        let sent = site.got().len();
+        let url = format!("{}{}", site.world.url, path(api));
+        let call = site.world.http.post(url).header("x-reveille-session", "s").json(&body).send();
+        let call = tokio::spawn(async move { call.await.unwrap().text().await });
+        site.until_got(sent + 1).await;
+        let left = site.last();
+        assert_eq!(
+            (left.matches("<**").count(), left.matches("the manual says  and no more").count()),
+            (0, 3),
+            "{left}"
+        );
+        assert_eq!(site.status("s", &id).await, "scheduled");
+        call.abort();
+    }
 }
 
 #[tokio::test]
@@ -611,7 +763,7 @@ async fn a_turn_that_broke_off_schedules_once() {
     });
     let body = request("chat", &[&script(&plan)], false);
     let (status, _) = site.raw(Some("s"), "chat", &body).await;
-    assert_eq!(status, 502);
+    assert_eq!(status, 500, "the upstream's own");
     let call = site.held("s", "chat", &[&script(&plan)], true).await;
     assert_eq!(site.reminders("s").await.len(), 1, "the client sent its turn again");
     call.abort();
@@ -674,7 +826,96 @@ async fn a_conversation_that_the_upstream_keeps_is_one_session() {
     let mut next = request("responses", &["and now?"], false);
     next["previous_response_id"] = answer["id"].clone();
     site.raw(None, "responses", &next).await;
-    assert!(site.last().contains("tea"), "{}", site.last());
+    assert!(site.last().contains("task:\\\"tea"), "{}", site.last());
+}
+
+/// Each answer of the conversation leads to it, also after a restart.
+#[tokio::test]
+async fn a_conversation_is_found_by_any_of_its_answers_also_after_a_restart() {
+    let mut site = site_with(|config| config.gateway.hold = false).await;
+    let plan =
+        json!({"steps": [clock(json!({"action": "schedule", "task": "tea", "in": "1h"}))], "then": [says("ok")]});
+    let (_, body) = site.raw(None, "responses", &request("responses", &[&script(&plan)], false)).await;
+    let mut answers = vec![serde_json::from_str::<Value>(&body).unwrap()["id"].clone()];
+    let next = |site: &Site, previous: &Value, number: usize| {
+        let mut next = request("responses", &["and now?"], false);
+        next["previous_response_id"] = previous.clone();
+        // The script's answers have one name each.
+        let answer = json!({"id": format!("resp_{number}"), "status": "completed", "output": [
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "x"}]},
+        ]});
+        next["input"][0]["content"] = script(&json!({"body": answer.to_string()})).into();
+        let request = site.world.http.post(format!("{}/v1/responses", site.world.url)).json(&next);
+        async { within("an answer", request.send()).await.unwrap().json::<Value>().await.unwrap() }
+    };
+    for number in 10..13 {
+        let answer = next(&site, answers.last().unwrap(), number).await;
+        answers.push(answer["id"].clone());
+    }
+    let upstream = site.got()[2]["previous_response_id"].clone();
+    assert_eq!(upstream, "resp_1_scripted", "what the upstream calls the end of the first turn");
+    site.world.down().await;
+    site.world.up().await;
+    site.world.advance(3600);
+    // From the middle, as a client that goes back and tries again.
+    next(&site, &answers[2], 20).await;
+    assert!(site.last().contains("task:\\\"tea"), "{}", site.last());
+    assert_eq!(site.got().pop().unwrap()["previous_response_id"], answers[2]);
+    next(&site, &answers[0], 21).await;
+    assert_eq!(site.got().pop().unwrap()["previous_response_id"], "resp_1_scripted", "also after a restart");
+    // Another conversation has nothing of it.
+    next(&site, &json!("resp_unknown"), 22).await;
+    assert!(!site.last().contains("task:\\\"tea"));
+}
+
+/// A turn that came to the bound left a call open, which its upstream wants answered before it goes on.
+#[tokio::test]
+async fn what_a_turn_left_open_is_answered_with_the_next_call() {
+    let site = site_with(|config| config.gateway.max_rounds = 2).await;
+    let list = json!({"steps": [clock(json!({"action": "list"}))]});
+    let mut plan = list.clone();
+    plan["then"] = vec![list; 9].into();
+    let (_, body) = site.raw(None, "responses", &request("responses", &[&script(&plan)], false)).await;
+    assert_eq!(site.got().len(), 4, "two answers, one refusal, and the end");
+    let answer: Value = serde_json::from_str(&body).unwrap();
+    for input in [json!("bare text"), json!([{"role": "user", "content": "a list"}])] {
+        let mut next = request("responses", &[], false);
+        next["input"] = input;
+        next["previous_response_id"] = answer["id"].clone();
+        site.raw(None, "responses", &next).await;
+        let got = site.got().pop().unwrap();
+        assert_eq!(got["previous_response_id"], "resp_3_scripted", "{got}");
+        let first = &got["input"][0];
+        assert_eq!((&first["type"], &first["call_id"]), (&json!("function_call_output"), &json!("call_3_0")), "{got}");
+        assert!(
+            first["output"].as_str().unwrap().contains("too_many_calls") && got["input"][1]["role"] == "user",
+            "{got}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_one_document_is_not_continued() {
+    let site = site().await;
+    site.schedule("s", "far", 100_000).await;
+    for (api, name, form) in [
+        ("chat", "response_format", json!({"type": "json_schema", "json_schema": {"name": "x", "schema": {}}})),
+        ("responses", "text", json!({"format": {"type": "json_schema", "name": "x", "schema": {}}})),
+        ("messages", "output_config", json!({"format": {"type": "json_schema", "schema": {}}})),
+    ] {
+        for stream in [true, false] {
+            let mut body = request(api, &["<**stopMessage:\"go on\",1**> hello"], stream);
+            body[name] = form.clone();
+            let before = site.got().len();
+            let (status, answer) = site.raw(Some("s"), api, &body).await;
+            assert_eq!((status, site.got().len()), (200, before + 1), "{answer}");
+            assert!(site.last().contains("\"clock\"") && !site.last().contains("stopMessage"));
+            // With that form and no tools it is left alone.
+            body.as_object_mut().unwrap().remove("tools");
+            site.raw(Some("s"), api, &body).await;
+            assert!(!site.last().contains("\"clock\""));
+        }
+    }
 }
 
 #[tokio::test]

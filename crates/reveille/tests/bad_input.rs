@@ -365,3 +365,102 @@ async fn names_that_nobody_has() {
     }
     all_refused(&world, cases).await;
 }
+
+/// All that can be wrong about when and what to wait for, in one place.
+#[tokio::test]
+async fn wishes_about_times_and_conditions_that_make_no_sense_are_explained() {
+    let dir = tempfile::tempdir().unwrap();
+    let allowed = dir.path().to_owned();
+    let world = World::with(|config| config.until.files = Some(vec![allowed])).await;
+    let (at, every, until) = (
+        |at: &str, zone: &str| json!({"at": at, "zone": zone}),
+        |every: &str, zone: &str| json!({"every": every, "zone": zone}),
+        |until: Value| json!({"total_duration": 60, "until": until}),
+    );
+    let body = |pattern: String| json!({"http": "http://127.0.0.1/", "body_matches": pattern});
+    for (ask, code, words) in [
+        // Unknown zones.
+        (at("16:00", "Berlin"), "unknown_zone", "Europe/Berlin"),
+        (at("16:00", "Mars/Olympus"), "unknown_zone", "IANA name"),
+        (every("0 9 * * *", "CEST+2"), "unknown_zone", "IANA name"),
+        (at("16:00", ""), "invalid_time", "send `zone`"),
+        (every("0 9 * * *", ""), "missing_argument", "`zone`"),
+        // Dates that there are not, or not any more.
+        (at("2027-02-30T10:00", "UTC"), "invalid_time", "not a time there is"),
+        (at("2027-02-29T10:00", "UTC"), "invalid_time", "not a time there is"),
+        (at("25:00", "UTC"), "invalid_time", "not a time there is"),
+        (at("4pm", "UTC"), "invalid_time", "16:00"),
+        (at("2020-01-01T00:00:00Z", ""), "invalid_time", "is past"),
+        (at("2099-01-01T00:00:00Z", ""), "invalid_time", "too far away"),
+        // Cron that never comes, or is none.
+        (every("0 0 30 2 *", "UTC"), "invalid_every", "never comes"),
+        (every("0 0 31 4,6,9,11 *", "UTC"), "invalid_every", "never comes"),
+        (every("0 0 29 2 *", "UTC"), "invalid_every", "2028-02-29"),
+        (every("0 9 * *", "UTC"), "invalid_every", "five cron fields: minute hour day month weekday"),
+        (every("0 9 1 1", "UTC"), "invalid_every", "five cron fields"),
+        (every("* * * * * *", "UTC"), "invalid_every", "these are 6"),
+        (every("61 9 * * *", "UTC"), "invalid_every", "no such minute: '61'"),
+        (every("0 24 * * *", "UTC"), "invalid_every", "no such hour: '24'"),
+        (every("0 9 32 * *", "UTC"), "invalid_every", "no such day: '32'"),
+        (every("0 9 * 13 *", "UTC"), "invalid_every", "no such month: '13'"),
+        (every("0 9 * * 8", "UTC"), "invalid_every", "no such weekday: '8'"),
+        (every("@reboot", "UTC"), "invalid_every", "five cron fields"),
+        (every("every monday", ""), "invalid_every", "0 9 * * 1-5"),
+        (every("500ms", ""), "invalid_every", "shortest"),
+        (every("400d", ""), "duration_too_long", "longest"),
+        // Targets and paths that are nobody's business.
+        (until(json!({"http": "http://169.254.169.254/latest"})), "forbidden_condition", "link-local"),
+        (until(json!({"http": "http://[fe80::1]/"})), "forbidden_condition", "link-local"),
+        (until(json!({"tcp": "224.0.0.1:80"})), "forbidden_condition", "not an address of one machine"),
+        (until(json!({"file": "/etc/passwd", "contains": "root"})), "forbidden_condition", "until.files"),
+        (until(json!({"file": "/proc/self/environ"})), "forbidden_condition", "until.files"),
+        (until(json!({"file": "a/b"})), "invalid_argument", "relative"),
+        (until(json!({"file": "/a/../b"})), "invalid_argument", "goes back"),
+        (until(json!({"http": "ftp://127.0.0.1/"})), "invalid_argument", "http://"),
+        (until(json!({"http": "http://u:p@127.0.0.1/"})), "invalid_argument", "password"),
+        (until(json!({"tcp": "localhost"})), "invalid_argument", "host:port"),
+        (until(json!({"process": 99_999_999})), "invalid_argument", "has ended already"),
+        // Patterns that are none, or blow up.
+        (until(body("(".into())), "invalid_argument", "not a regular expression"),
+        (until(body("(x{1000}){1000}".into())), "invalid_argument", "too large"),
+        (until(body("(a+)+$".repeat(400))), "invalid_argument", "`body_matches`"),
+        (until(body("(a)\\1".into())), "invalid_argument", "backreferences"),
+        (until(json!({"command": ["true"]})), "forbidden_condition", "until.commands"),
+        (until(json!({"tcp": "a:1", "file": "/a"})), "invalid_argument", "both `tcp` and `file`"),
+        (json!({"every": "1h", "until": {"tcp": "127.0.0.1:1"}}), "invalid_argument", "`total_duration`"),
+        (json!({"every": "1h", "max_fires": 0}), "invalid_argument", "1 or more"),
+        (json!({"every": "1h", "catch_up": "never"}), "invalid_argument", "latest"),
+        (json!({"total_duration": 5, "catch_up": "all"}), "invalid_argument", "`every`"),
+    ] {
+        let mut mission = ask.clone();
+        mission["mission"] = json!("x");
+        let (status, got, problem) = world.refused("agent", "timer", mission.clone()).await;
+        let detail = text_of(&problem["detail"]);
+        assert!(status == 400 && got == code && detail.contains(words), "{ask}: {problem}");
+        assert!(detail.len() < 600, "{detail}");
+        // By people, the same.
+        mission["session"] = json!("agent");
+        let (status, problem) = send_bytes(&world, "POST", "/api/timers", mission.to_string().into_bytes()).await;
+        assert_eq!((status, text_of(&problem["code"])), (400, code), "{ask}: {problem}");
+    }
+    for (quiet, code, words) in [
+        (json!({"zone": "Berlin", "from": "22:00", "to": "08:00"}), "unknown_zone", "Europe/Berlin"),
+        (json!({"zone": "UTC", "from": "22", "to": "08:00"}), "invalid_time", "`from`: 22 is not a time of day"),
+        (
+            json!({"zone": "UTC", "from": "22:00", "to": "08:00", "days": ["funday"]}),
+            "invalid_argument",
+            "'funday' in `days`",
+        ),
+        (json!({"zone": "UTC", "from": "00:00", "to": "00:00"}), "invalid_argument", "no open moment"),
+        (json!({"from": "22:00", "to": "08:00"}), "invalid_argument", "needs `zone`"),
+        (json!("night"), "invalid_argument", "must be {"),
+        (json!([]), "invalid_argument", "1 to 20"),
+    ] {
+        let body = quiet.to_string().into_bytes();
+        let (status, problem) = send_bytes(&world, "PUT", "/api/sessions/agent/quiet", body).await;
+        let detail = text_of(&problem["detail"]);
+        assert!(status == 400 && problem["code"] == code && detail.contains(words), "{quiet}: {problem}");
+        assert!(detail.matches("`quiet`").count() < 2 && !detail.contains("struct"), "{detail}");
+    }
+    assert!(world.timers().await.is_empty() && world.history().await.is_empty());
+}

@@ -160,6 +160,7 @@ async fn a_delivery_under_way_decides_what_becomes_of_it() {
 async fn replacing_cancelling_and_clearing() {
     let world = World::start().await;
     let id = remind(&world, "agent", "old", 30).await;
+    world.advance(30);
     world.until_event(&id, "reminder.due").await;
     // Put off: what was to be told is withdrawn, and not told by the very call that does it.
     let put_off = json!({"action": "schedule", "items": {"taskId": id, "in": "2h"}});
@@ -256,4 +257,30 @@ async fn the_seventh_tool_is_offered_in_every_format() {
         assert_eq!(tools.len(), 7);
         assert_eq!(tools[6].pointer(name), Some(&json!("clock")));
     }
+}
+
+#[tokio::test]
+async fn reminders_are_set_from_outside_and_take_no_message_along() {
+    let world = World::start().await;
+    let waits = world.done("代理", "timer", json!({"total_duration": 5, "mission": "看 ☕"})).await;
+    world.advance(5);
+    world.until_event(&id(&waits), "timer.completed").await;
+    let body = json!({"session": "代理", "task": "检查备份 🙂", "in": "10m", "tool": "exec"});
+    let made = world.post("/api/reminders", body.clone()).await;
+    assert_eq!(made.status, 200, "{}", made.body);
+    has(&made.body, json!({"session": "代理", "task": "检查备份 🙂", "tool": "exec", "status": "scheduled"}));
+    let inbox = world.get("/api/sessions/%E4%BB%A3%E7%90%86/inbox").await;
+    assert_eq!(list(&inbox["messages"]).len(), 1, "what waits for the agent still waits: {inbox}");
+    for (wrong, code) in [
+        (json!({"task": "t", "in": 9}), "invalid_session"),
+        (json!({"session": "s", "in": 9}), "missing_argument"),
+        (json!({"session": "s", "task": "t"}), "missing_argument"),
+        (json!({"session": "s", "task": "t", "in": "soon"}), "invalid_duration"),
+        (json!({"session": "s", "task": "t", "in": 9, "taskId": "task_1"}), "invalid_argument"),
+        (json!([]), "invalid_session"),
+    ] {
+        let refused = world.post("/api/reminders", wrong.clone()).await;
+        assert_eq!((refused.status, text(&refused.body["code"]).as_str()), (400, code), "{wrong}: {}", refused.body);
+    }
+    assert_eq!(list(&world.get("/api/reminders").await["reminders"]).len(), 1, "nothing was half done");
 }

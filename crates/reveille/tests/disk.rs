@@ -6,7 +6,7 @@
 mod support;
 
 use reqwest::Method;
-use reveille_core::Millis;
+use reveille_core::{Call, Command, ItemId, Millis, Purpose, SessionId};
 use reveille_store::StoreError;
 use serde_json::{Value, json};
 use support::{
@@ -79,6 +79,42 @@ async fn a_deadline_that_passes_meanwhile_fires_when_there_is_space() {
     assert_eq!(list(&site.get("/api/sessions/agent/inbox").await["messages"]).len(), 1);
 }
 
+/// A supervisor takes an idle server out of use at the first refusal; nothing else may have to bring it back.
+#[tokio::test]
+async fn readiness_comes_back_though_nobody_writes() {
+    let site = Site::start().await;
+    let ready = || async { send(&site.http, Method::GET, &format!("{}/readyz", site.url), None, None).await };
+    assert_eq!(ready().await.status, 200);
+    site.fill(StoreError::Full);
+    assert_eq!(site.tool("timer", json!({"total_duration": 5, "mission": "m"})).await.status, 507);
+    for _ in 0..2 {
+        let answer = ready().await;
+        assert_eq!(answer.status, 503);
+        assert!(text(&answer.body["detail"]).contains("disk is full"), "{}", answer.body);
+    }
+    site.free();
+    assert_eq!(ready().await.status, 200);
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_act_on_deadlines_is_not_ready() {
+    let site = Site::start().await;
+    site.tool("timer", json!({"total_duration": 10, "mission": "m"})).await;
+    site.fill(StoreError::Failed("I/O error".into()));
+    let mut feed = site.engine.store().feed();
+    site.clock.advance(Millis::from_secs(10));
+    site.refusals(1).await;
+    site.free();
+    let ready = || async { send(&site.http, Method::GET, &format!("{}/readyz", site.url), None, None).await };
+    // A change would be taken by now, but the one that is due has not been made.
+    let answer = ready().await;
+    assert_eq!(answer.status, 503);
+    assert!(text(&answer.body["detail"]).contains("deadlines"), "{}", answer.body);
+    site.clock.advance(Millis::from_secs(1));
+    within("the firing", async { while feed.recv().await.unwrap().commits()[0].batch.messages.is_empty() {} }).await;
+    within("ready again", async { while ready().await.status != 200 {} }).await;
+}
+
 #[tokio::test]
 async fn a_blocked_call_is_answered_even_when_nothing_can_be_written() {
     let site = Site::start().await;
@@ -88,6 +124,41 @@ async fn a_blocked_call_is_answered_even_when_nothing_can_be_written() {
     let answer = within("the answer", call).await.unwrap();
     assert_eq!(answer.status, 200);
     has(&answer.body, json!({"outcome": "timeout", "timeout": true, "elapsed_time": 10, "remaining_time": 90}));
+}
+
+/// More replies than are settled at once were written when the disk became full: the server ends all the same.
+#[tokio::test]
+async fn a_stop_does_not_wait_for_what_the_disk_refuses() {
+    let site = Site::start().await;
+    let mut deliveries = Vec::new();
+    for number in 0..80 {
+        let session = SessionId::parse(&format!("s{number}")).unwrap();
+        let command = Command::Create {
+            id: ItemId::new(format!("timer_{number}")),
+            purpose: Purpose::Mission("m".into()),
+            total: Millis::from_secs(1),
+            timeout: None,
+            until: None,
+            key: None,
+            task: None,
+        };
+        site.engine.execute(&session, Call::new(command)).await.unwrap();
+    }
+    site.clock.advance(Millis::from_secs(1));
+    for number in 0..80 {
+        let session = SessionId::parse(&format!("s{number}")).unwrap();
+        deliveries.push(site.engine.collect_due(&session, "test").await.unwrap().delivery.unwrap());
+    }
+    site.fill(StoreError::Full);
+    for delivery in deliveries {
+        delivery.confirm();
+    }
+    // As many are under way as may be, and the others wait for them.
+    site.refusals(64).await;
+    tokio::time::pause();
+    site.stop.cancel();
+    site.tasks.close();
+    within("the end", site.tasks.wait()).await;
 }
 
 /// The real thing: the binary on a file system of one megabyte. Needs user namespaces; says so where there are none.

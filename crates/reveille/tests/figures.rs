@@ -107,18 +107,19 @@ async fn measured(world: &World) {
 async fn statistics_outlive_the_process() {
     let mut world = World::start().await;
     let timer = mission(&world, "agent", 10).await;
-    let call = world.standing("agent", json!({"total_duration": 100, "timeout_duration": 30, "reason": "r"})).await;
+    let call = world.standing("sleeper", json!({"total_duration": 100, "timeout_duration": 30, "reason": "r"})).await;
     has(&world.get("/api/stats").await["standby"], json!({"now": 1, "ended": 0, "slept": 0}));
     world.advance(10);
     world.until_event(&timer, "timer.completed").await;
     measured(&world).await;
     world.advance(20);
     result(call).await;
+    world.done("agent", "read_timer", json!({})).await;
     world.until_event(&timer.replace("timer_", "msg_"), "message.delivered").await;
     let before = world.get("/api/stats").await;
     has(&before["standby"], json!({"now": 0, "ended": 1, "slept": 30, "requests_saved": 2, "poll_interval": 15}));
     has(&before["lateness"], json!({"fired": 1, "max_ms": 0}));
-    has(&before, json!({"now": world.now(), "started_at": START, "sessions": 1}));
+    has(&before, json!({"now": world.now(), "started_at": START, "sessions": 2}));
     world.down().await;
     world.up().await;
     let after = world.get("/api/stats").await;
@@ -126,6 +127,15 @@ async fn statistics_outlive_the_process() {
         assert_eq!(after[field], before[field], "{field}");
     }
     assert_eq!(after["started_at"], world.now());
+    world.down().await;
+    // Due while nobody was there to tell of it: late, and counted so.
+    world.advance(100);
+    world.up().await;
+    let hours = world.until("the late one is counted", || async {
+        let hours = world.get("/api/stats/hours").await;
+        (hours["hours"][0]["fired_later"] == 0 && hours["hours"][0]["fired_within_1m"] == 1).then_some(hours)
+    });
+    has(&hours.await["hours"][0], json!({"fired_within_10ms": 1, "timers_completed": 2, "calls_failed": 0}));
 }
 
 #[tokio::test]
@@ -145,6 +155,13 @@ async fn metrics_are_there_for_prometheus() {
         "reveille_lateness_seconds_count 1",
         "reveille_deadlines_fired_total 1",
         r#"reveille_tool_calls_total{tool="timer",result="scheduled"} 1"#,
+        r#"reveille_timers{status="running"} 1"#,
+        r#"reveille_timers{status="completed"} 1"#,
+        r#"reveille_reminders{status="scheduled"} 0"#,
+        r#"reveille_messages{status="pending"} 1"#,
+        r#"reveille_messages{status="delivered"} 0"#,
+        "reveille_store_failures_total 0",
+        "reveille_ready 1",
         r#"reveille_tool_calls_total{tool="stop_timer",result="unknown_timer"} 1"#,
         "# EOF",
     ] {

@@ -60,10 +60,14 @@ async fn calls_pass_and_are_counted() {
     let refused = world.post("/v1/messages", json!({"model": "nobody"})).await;
     assert_eq!((refused.status, &refused.body["error"]["type"]), (404, &json!("not_found_error")));
     assert_eq!(upstream.upstream.log.requests().len(), 3);
+    let misled = world.post("/chat/completions", json!({"model": "scripted"})).await;
+    assert_eq!(misled.status, 404);
+    assert!(misled.body["detail"].as_str().unwrap().contains("at /v1/chat/completions: let the base URL end in /v1"));
     let metrics = world.http.get(format!("{}/metrics", world.url)).send().await.unwrap().text().await.unwrap();
     for line in [
         r#"reveille_gateway_requests_total{protocol="chat",upstream="script",outcome="complete"} 1"#,
         r#"reveille_gateway_requests_total{protocol="messages",upstream="",outcome="model_not_found"} 1"#,
+        r#"reveille_gateway_requests_total{protocol="other",upstream="",outcome="complete"} 1"#,
         r#"reveille_gateway_tokens_total{upstream="script",direction="input"} 22"#,
         "reveille_gateway_first_byte_seconds_count 2",
     ] {

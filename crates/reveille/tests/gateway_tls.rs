@@ -97,7 +97,16 @@ async fn a_stranger_is_not_trusted() {
     let roots = home.dir.path().join("roots.pem");
     std::fs::write(&roots, key().cert.pem()).unwrap();
     let port = secure(&key(), &[b"h2"]).await;
-    let (status, body) = ask(&daemon(&home, port, &roots).await).await;
+    let daemon = daemon(&home, port, &roots).await;
+    let (status, body) = ask(&daemon).await;
     assert_eq!((status, &body["error"]["code"]), (502, &json!("upstream_unreachable")));
     assert!(body["error"]["message"].as_str().unwrap().contains("certificate"), "{body}");
+    // The log says why, and no more than it must of what others wrote.
+    let long = json!({"model": "x".repeat(100_000), "messages": []});
+    support::client().post(format!("{}/v1/chat/completions", daemon.url)).json(&long).send().await.unwrap();
+    let log = std::fs::read_to_string(home.log()).unwrap();
+    let line = log.lines().find(|line| line.contains("outcome=\"upstream_unreachable\"")).expect("a line for the call");
+    assert!(line.contains("fault=") && line.contains("certificate"), "{line}");
+    let longest = log.lines().filter(|line| line.contains("reveille::gateway")).map(str::len).max();
+    assert!(longest.is_some_and(|longest| longest < 2000), "{longest:?}");
 }

@@ -185,6 +185,99 @@ async fn a_model_hears_its_sessions_name_where_its_tools_cannot_know_it() {
     assert_eq!(context(&ran(&home, &["gemini", "start"], "s").await), "");
 }
 
+/// The tools of Claude Code know the conversation that its window began with, and no other.
+#[tokio::test]
+async fn a_conversation_that_begins_anew_hears_its_name() {
+    let home = Home::default();
+    let _daemon = home.serve().await;
+    for (source, named) in [("startup", false), ("resume", true), ("clear", true), ("fork", true), ("compact", true)] {
+        for _ in 0..2 {
+            let input = json!({"session_id": "s", "source": source}).to_string();
+            let told = ended(hook(&home, &["claude-code", "start"], &input)).await;
+            assert_eq!(told.out.contains("For Reveille's tools pass session: \\\"s\\\"."), named, "{source}: {told:?}");
+            assert_eq!(ended(hook(&home, &["claude-code", "start", "--session", "t"], &input)).await.out, "");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_of_our_tools_is_given_its_session() {
+    let home = Home::default();
+    let call = |arguments: Value| {
+        json!({"session_id": "s", "tool_name": "mcp__reveille__timer", "tool_input": arguments}).to_string()
+    };
+    // No server is needed for it, and whether the tool may be called is not ours to say.
+    for (arguments, expected) in [
+        (
+            json!({"total_duration": 5, "mission": "二 \"m\""}),
+            json!({"total_duration": 5, "mission": "二 \"m\"", "session": "s"}),
+        ),
+        (json!({}), json!({"session": "s"})),
+        (json!({"session": "of another conversation"}), json!({"session": "s"})),
+    ] {
+        let named = ended(hook(&home, &["claude-code", "tool"], &call(arguments))).await;
+        let output = json!({"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": expected}});
+        assert_eq!((named.code, named.json()), (Some(0), output));
+    }
+    let given = ended(hook(&home, &["claude-code", "tool", "--session", "t"], &call(json!({})))).await.json();
+    assert_eq!(given["hookSpecificOutput"]["updatedInput"], json!({"session": "t"}));
+    for input in ["", "{}", r#"{"session_id": "s", "tool_input": 5}"#] {
+        let odd = ended(hook(&home, &["claude-code", "tool"], input)).await;
+        assert_eq!((odd.code, odd.out.as_str()), (Some(0), ""), "{input}");
+    }
+    assert_eq!(ended(hook(&home, &["gemini", "tool"], &call(json!({})))).await.out, "{}\n");
+}
+
+/// Claude Code ends the turn after so many hooks that kept it going, whatever the last one said.
+#[tokio::test]
+async fn an_agent_that_was_kept_going_is_left_to_the_hook_that_wakes_it() {
+    let home = Home::default();
+    let daemon = home.serve().await;
+    let stop = async |kept_going: bool| {
+        let input = json!({"session_id": "s", "cwd": "/", "stop_hook_active": kept_going}).to_string();
+        ended(hook(&home, &["claude-code", "stop"], &input)).await.out
+    };
+    pending(&daemon, "s", "first").await;
+    assert!(stop(true).await.contains("first"), "nobody else would tell it");
+    mission(&daemon, "s", "1h", "later").await;
+    let waiting = hook(&home, &["claude-code", "rewake"], &json!({"session_id": "s"}).to_string());
+    until("the hook holds the session", async || {
+        mission_delivery(&daemon, "s").await.contains(&json!("presence")).then_some(())
+    })
+    .await;
+    mission(&daemon, "s", "10ms", "second").await;
+    assert!(ended(waiting).await.err.contains("second"));
+    pending(&daemon, "s", "third").await;
+    assert_eq!(stop(true).await, "", "the hook that wakes is seen to run");
+    assert!(stop(false).await.contains("third"));
+    // Where the session is named by a flag, what else the client says is heard all the same.
+    pending(&daemon, "s", "fourth").await;
+    let input = json!({"stop_hook_active": true, "cwd": "/tmp"}).to_string();
+    assert_eq!(ended(hook(&home, &["claude-code", "stop", "--session", "s"], &input)).await.out, "");
+    let kept = ask(&daemon, Method::GET, "/api/sessions/s", None).await;
+    assert_eq!(inbox(&daemon, "s").await.len(), 1, "{kept}");
+}
+
+/// A hook that has left by then is no promise.
+#[tokio::test]
+async fn what_comes_after_a_hook_has_left_is_not_promised() {
+    let home = Home::default();
+    let daemon = home.serve().await;
+    mission(&daemon, "s", "1h", "m").await;
+    let waiting = hook(&home, &["claude-code", "rewake", "--timeout", "23h"], &json!({"session_id": "s"}).to_string());
+    until("the hook holds the session", async || {
+        mission_delivery(&daemon, "s").await.contains(&json!("presence")).then_some(())
+    })
+    .await;
+    for (length, wakes) in [("22h", true), ("24h", false)] {
+        let body = json!({"total_duration": length, "mission": "x"});
+        let made = ask(&daemon, Method::POST, "/api/sessions/s/tools/timer", Some(&body)).await;
+        assert_eq!(made["delivery"]["wakes"], wakes, "{made}");
+        assert_eq!(text(&made["hint"]).contains("Nothing can wake this session"), !wakes, "{made}");
+    }
+    drop(waiting);
+}
+
 #[tokio::test]
 async fn of_two_hooks_at_once_one_tells_it() {
     let home = Home::default();
@@ -269,7 +362,7 @@ async fn an_idle_session_is_woken_also_through_a_restart() {
 
 /// What a new mission of this session would be delivered by.
 async fn mission_delivery(daemon: &Daemon, session: &str) -> Vec<Value> {
-    let body = json!({"total_duration": "1h", "mission": "x"});
+    let body = json!({"total_duration": "5m", "mission": "x"});
     let made = ask(daemon, Method::POST, &format!("/api/sessions/{session}/tools/timer"), Some(&body)).await;
     list(&made["delivery"]["channels"])
 }

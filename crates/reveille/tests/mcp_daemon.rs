@@ -267,7 +267,7 @@ async fn an_open_client_is_not_woken_by_a_command() {
     let rule = r#"
         [wake.test]
         match = "agent"
-        command = ["/bin/sh", "-c", "echo woken >> woken"]
+        command = ["/bin/sh", "-c", "echo woken"]
         grace = "0.1s"
     "#;
     let place = Place::new(rule);
@@ -285,6 +285,73 @@ async fn an_open_client_is_not_woken_by_a_command() {
     drop(agent);
     within("it is gone and woken", async { while !get("/api/history?session=agent").await.contains("wake.ended") {} })
         .await;
+    place.kill();
+}
+
+/// Also before it has called a tool: a conversation that was resumed may have a message waiting.
+#[tokio::test]
+async fn a_client_that_has_only_been_opened_is_not_woken_by_a_command_either() {
+    let rule = r#"
+        [wake.test]
+        match = "agent"
+        command = ["/bin/sh", "-c", "echo woken"]
+        grace = "0.1s"
+    "#;
+    for (era, inherited) in [(Era::Legacy, false), (Era::Modern, true)] {
+        let place = Place::new(rule);
+        let mut command = place.0.command(if inherited { &["mcp"] } else { &["mcp", "--session", "agent"] });
+        if inherited {
+            command.env("CLAUDE_CODE_SESSION_ID", "agent");
+        }
+        let agent = Agent::stdio(command, era, "claude-code").await;
+        let http = client();
+        let get = async |path: &str| match http.get(format!("{}{path}", place.url())).send().await {
+            Ok(answer) => answer.text().await.unwrap(),
+            Err(_) => String::new(),
+        };
+        let mission = async |length: &str| {
+            let made = place.0.run(&["--json", "timer", length, "--mission", "m", "--session", "agent"]).await;
+            (made.code == Some(0)).then(|| made.json()["delivery"].clone())
+        };
+        let held = Some(json!({"channels": ["wake:test"], "wakes": false}));
+        within("the session is held", async { while mission("1h").await != held {} }).await;
+        assert_eq!(mission("100ms").await, held);
+        let later = place.0.run(&["--json", "timer", "800ms", "--mission", "m", "--session", "other"]).await.json();
+        within("time goes on", async { while !get("/api/sessions/other/inbox").await.contains(&id(&later)) {} }).await;
+        assert!(!get("/api/history?session=agent").await.contains("wake.started"), "it is there");
+        drop(agent.child());
+        drop(agent);
+        within("it is gone and woken", async {
+            while !get("/api/history?session=agent").await.contains("wake.ended") {}
+        })
+        .await;
+        place.kill();
+    }
+}
+
+/// No hook has said where the agent works: it is where its client started the bridge.
+#[tokio::test]
+async fn an_agent_without_hooks_is_woken_where_its_client_was_started() {
+    let rule = r#"
+        [wake.test]
+        match = "agent"
+        command = ["/bin/sh", "-c", "touch here"]
+        grace = "0.1s"
+    "#;
+    let place = Place::new(rule);
+    let work = tempfile::tempdir().unwrap();
+    let mut command = place.0.command(&["mcp", "--session", "agent"]);
+    command.current_dir(work.path());
+    let agent = Agent::stdio(command, Era::Modern, "test").await;
+    agent.done("timer", json!({"total_duration": 0.1, "mission": "m"})).await;
+    drop(agent.child());
+    drop(agent);
+    within("it is woken there", async {
+        while !work.path().join("here").exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
     place.kill();
 }
 

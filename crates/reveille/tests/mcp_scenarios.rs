@@ -7,11 +7,13 @@ mod support;
 use reveille::config::Length;
 use reveille_core::Millis;
 use serde_json::{Value, json};
+use std::process::Stdio;
 use support::{
     mcp::{Agent, ERAS, Era, good, refusal, words},
     process::Home,
     *,
 };
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
 /// A server whose address outlives it, and that lets unknown clients stand by for long.
 async fn world() -> World {
@@ -239,6 +241,91 @@ async fn the_list_of_tools_is_the_same_bytes_every_time() {
     assert_eq!(seen.len(), 1);
 }
 
+/// What a client may put into every prompt: the whole answer to `tools/list`, as it comes.
+const LIST_BYTES_MAX: usize = 8000;
+
+#[tokio::test]
+async fn the_whole_list_of_tools_is_small() {
+    let (world, home) = (world().await, Home::default());
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let modern = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}}).to_string();
+    let client = json!({"name": "test", "version": "1"});
+    let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client});
+    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}).to_string();
+    let legacy = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).to_string();
+
+    let request = world.http.post(format!("{}/mcp", world.url)).header("content-type", "application/json");
+    let request = request.header("accept", "application/json, text/event-stream");
+    let request = request.header("mcp-protocol-version", "2026-07-28").header("mcp-method", "tools/list");
+    let response = within("an answer", request.body(modern.clone()).send()).await.unwrap();
+    let over_http = within("the whole of it", response.text()).await.unwrap();
+
+    let by_stdio = async |lines: &str| {
+        let mut command = home.command(&["mcp", "--url", &world.url, "--session", "s"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        child.stdin.as_mut().unwrap().write_all(lines.as_bytes()).await.unwrap();
+        let mut answers = BufReader::new(child.stdout.take().unwrap()).lines();
+        loop {
+            let line = within("an answer", answers.next_line()).await.unwrap().expect("an answer");
+            if line.contains("\"tools\":[") {
+                return line;
+            }
+        }
+    };
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    for answer in
+        [over_http, by_stdio(&format!("{modern}\n")).await, by_stdio(&format!("{hello}\n{ready}\n{legacy}\n")).await]
+    {
+        assert!(answer.contains("outputSchema") && answer.contains("resume_timer"), "{answer}");
+        assert!(answer.len() < LIST_BYTES_MAX, "{} bytes", answer.len());
+    }
+}
+
+/// Clients hold results, also refusals, against the schema of their tool.
+#[tokio::test]
+async fn results_are_as_the_list_says() {
+    let world = world().await;
+    let agent = Agent::http(&world.url, Era::Modern, "test", Some("s")).await;
+    let listed = agent.client.list_all_tools().await.unwrap();
+    let timer = id(&agent.done("timer", json!({"total_duration": 600, "mission": "m"})).await);
+    let one = json!({"timer_id": timer});
+    let item = json!({"action": "schedule", "items": [{"task": "t", "in": "1h"}]});
+    for (tool, arguments) in [
+        ("timer", json!({"total_duration": 600, "reason": "r", "until": {"file": "/"}})),
+        ("timer", json!({"mission": "m", "every": "1h"})),
+        ("timer", json!({"total_duration": "soon", "mission": "m"})),
+        ("read_timer", json!({})),
+        ("read_timer", one.clone()),
+        ("pause_timer", json!({"timer_id": timer, "pause_duration": 60})),
+        ("resume_timer", one.clone()),
+        ("cancel_timer", one.clone()),
+        ("stop_timer", one.clone()),
+        ("stop_timer", one.clone()),
+        ("clock", item),
+        ("clock", json!({"action": "list"})),
+        ("clock", json!({"action": "remind"})),
+    ] {
+        let result = agent.call(tool, arguments.clone()).await.structured_content.expect("structured");
+        let schema = listed.iter().find(|one| one.name == tool).and_then(|one| one.output_schema.clone()).unwrap();
+        let fields = schema["properties"].as_object().unwrap();
+        let named = fields.iter().filter(|(name, _)| result.get(name.as_str()).is_some()).count();
+        assert!(named > 0, "{tool}: {result}");
+        for (name, kind) in fields {
+            let fits = match (result.get(name), kind["type"].as_str().unwrap()) {
+                (None, _) => true,
+                (Some(value), "string") => value.is_string(),
+                (Some(value), "number") => value.is_number(),
+                (Some(value), "boolean") => value.is_boolean(),
+                (Some(value), "array") => value.is_array(),
+                (_, other) => panic!("{other}"),
+            };
+            assert!(fits, "{tool} {arguments}: {name} in {result}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_session_is_named_in_many_ways() {
     let world = world().await;
@@ -265,6 +352,9 @@ async fn a_session_is_named_in_many_ways() {
             &world.done("argument", "read_timer", json!({"timer_id": made["timer_id"]})).await,
             json!({"outcome": "read"}),
         );
+        // A header without a name is none.
+        let unnamed = Agent::http(&world.url, era, "test", Some("")).await;
+        assert!(text(&unnamed.done("timer", make.clone()).await["session"]).starts_with("mcp_"));
         // Nothing at all: a session nobody can guess, which the result tells.
         let made = plain.done("timer", make.clone()).await;
         let session = text(&made["session"]);
@@ -282,6 +372,14 @@ async fn a_session_is_named_in_many_ways() {
             &world.done("claude", "read_timer", json!({"timer_id": made["timer_id"]})).await,
             json!({"outcome": "read"}),
         );
+        // Its conversation may be another by now: what the call says goes over what the window began with.
+        let mut cleared = make.clone();
+        cleared["session"] = json!("cleared");
+        let made = claude.done("timer", cleared).await;
+        has(
+            &world.done("cleared", "read_timer", json!({"timer_id": made["timer_id"]})).await,
+            json!({"outcome": "read"}),
+        );
         // Another client, started from Claude Code's shell, is not Claude Code.
         let mut command = home.command(&["mcp", "--url", &world.url]);
         command.env("CLAUDE_CODE_SESSION_ID", "claude");
@@ -295,6 +393,7 @@ async fn a_session_is_named_in_many_ways() {
             &world.done("explicit", "read_timer", json!({"timer_id": made["timer_id"]})).await,
             json!({"outcome": "read"}),
         );
+        assert_eq!(explicit.refused("read_timer", json!({"session": "claude"})).await.0, "session_mismatch");
     }
 }
 

@@ -139,7 +139,102 @@ async fn a_task_nobody_asks_about_keeps_no_message_to_itself() {
     assert_eq!(messages().await, 0, "the client of the task has time to ask");
     world.advance(31);
     assert_eq!(messages().await, 1, "then anybody may tell it");
-    assert_eq!(get(&world, &task).await["status"], "completed");
+    let delivered = world.until_event(&timer.replace("timer_", "msg_"), "message.delivered").await;
+    assert_eq!(delivered["data"]["channel"], "tool_result");
+    let ended = get(&world, &task).await;
+    has(&ended, json!({"status": "completed"}));
+    has(&ended["result"]["structuredContent"], json!({"outcome": "completed", "messages": []}));
+    let words = text(&ended["result"]["content"][0]["text"]);
+    assert!(words.contains("Already told by tool_result"), "{words}");
+    assert!(!words.contains("carry out"), "told once: {words}");
+}
+
+#[tokio::test]
+async fn a_task_says_nothing_while_another_way_tells_its_end() {
+    let world = World::start().await;
+    let (task, _) = begin(&world, json!({"total_duration": 10, "mission": "m"})).await;
+    let timer = task.split('.').next().unwrap().to_owned();
+    world.advance(10);
+    world.until_event(&timer, "timer.completed").await;
+    world.advance(31);
+    let leased = world.post("/api/sessions/agent/inbox/lease", json!({"channel": "hook:stop"})).await.body;
+    assert_eq!(list(&leased["messages"]).len(), 1);
+    let words = async || text(&get(&world, &task).await["result"]["content"][0]["text"]);
+    let said = words().await;
+    assert!(said.contains("Another way tells it") && !said.contains("carry out"), "{said}");
+    // It was not told after all: now the task does.
+    let given_back = json!({"lease": leased["lease"]});
+    assert_eq!(world.post("/api/sessions/agent/inbox/release", given_back).await.status, 200);
+    assert!(words().await.contains("carry out your mission now: m"));
+    world.until_event(&timer.replace("timer_", "msg_"), "message.delivered").await;
+    assert!(words().await.contains("carry out your mission now: m"), "asked again, its own client hears the same");
+}
+
+/// Two tasks of one mission end together; its end is told by one of them.
+#[tokio::test]
+async fn two_tasks_of_one_mission_tell_its_end_once() {
+    let world = World::start().await;
+    let (first, _) = begin(&world, json!({"total_duration": 10, "mission": "m"})).await;
+    let timer = first.split('.').next().unwrap().to_owned();
+    let (second, _) = begin(&world, json!({"timer_id": timer})).await;
+    world.advance(10);
+    world.until_event(&timer, "timer.completed").await;
+    let words = async |task: &str| text(&get(&world, task).await["result"]["content"][0]["text"]);
+    assert!(words(&second).await.contains("carry out your mission now"));
+    world.until_event(&timer.replace("timer_", "msg_"), "message.delivered").await;
+    let said = words(&first).await;
+    assert!(said.contains("Already told by task") && !said.contains("carry out"), "{said}");
+}
+
+#[tokio::test]
+async fn pending_messages_come_with_a_tasks_result_once() {
+    let world = World::start().await;
+    let pending = async || {
+        let made = world.done("agent", "timer", json!({"total_duration": 5, "mission": "other"})).await;
+        world.advance(5);
+        world.until_message("agent", &id(&made)).await;
+        id(&made)
+    };
+    let messages = |ended: &Value| list(&ended["result"]["structuredContent"]["messages"]);
+    let (task, _) = begin(&world, json!({"total_duration": 10, "mission": "m"})).await;
+    let timer = task.split('.').next().unwrap().to_owned();
+    let other = pending().await;
+    assert_eq!(get(&world, &task).await["status"], "working");
+    world.advance(5);
+    world.until_event(&timer, "timer.completed").await;
+    // Whoever only looks at the task tells nothing.
+    let mut update = about("tasks/update", &task);
+    update["params"]["inputResponses"] = json!({});
+    for ask in [update, about("tasks/cancel", &task)] {
+        assert_eq!(send(&world, Some("agent"), &ask).await["result"]["resultType"], "complete");
+    }
+    let ended = within("the answers that told nothing are over", async {
+        loop {
+            let ended = get(&world, &task).await;
+            if !messages(&ended).is_empty() {
+                return ended;
+            }
+        }
+    })
+    .await;
+    assert_eq!(messages(&ended)[0]["timer_id"], other, "{ended}");
+    let words = text(&ended["result"]["content"][0]["text"]);
+    assert!(words.contains(&finished(&other, "Mission", "other", 5)), "{words}");
+    world.until_event(&other.replace("timer_", "msg_"), "message.delivered").await;
+    assert_eq!(messages(&get(&world, &task).await).len(), 0, "told once");
+    // A result that is fetched again brings nothing new along: nobody may look at it.
+    world.until_event(&timer.replace("timer_", "msg_"), "message.delivered").await;
+    pending().await;
+    assert_eq!(messages(&get(&world, &task).await).len(), 0);
+    assert_eq!(world.inbox("agent").await.len(), 1);
+    // So do the results of stand-bys that ended otherwise.
+    let (task, _) = begin(&world, json!({"total_duration": 300, "timeout_duration": 60, "reason": "r"})).await;
+    world.advance(60);
+    let ended = get(&world, &task).await;
+    assert_eq!(
+        (ended["result"]["structuredContent"]["outcome"].as_str(), messages(&ended).len()),
+        (Some("timeout"), 1)
+    );
 }
 
 #[tokio::test]
@@ -232,6 +327,18 @@ async fn tasks_over_stdio_outlive_the_daemon() {
     })
     .await;
     has(&ended["result"]["structuredContent"], json!({"outcome": "completed", "mission": "m"}));
+    // The history says by which way it was told.
+    within("it is settled", async {
+        loop {
+            let address = std::fs::read_to_string(home.data().join("address")).unwrap();
+            let url = format!("{}/api/history?event=message.delivered", address.split_whitespace().next().unwrap());
+            let told = client().get(url).send().await.unwrap().text().await.unwrap();
+            if told.contains("message.delivered") {
+                return assert!(told.contains(r#""channel":"task""#), "{told}");
+            }
+        }
+    })
+    .await;
     assert_eq!(ask(about("tasks/cancel", begun["taskId"].as_str().unwrap())).await["resultType"], "complete");
     drop(stdin);
     within("the bridge ends", child.wait()).await.unwrap();

@@ -6,6 +6,8 @@
 mod clock;
 #[path = "clock_tool.rs"]
 mod clock_tool;
+#[path = "conditions.rs"]
+mod conditions;
 #[path = "events.rs"]
 mod events;
 #[path = "figures.rs"]

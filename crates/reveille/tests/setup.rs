@@ -75,13 +75,23 @@ async fn written_once_is_written_for_good() {
         json!([
             {"hooks": [{"type": "command", "command": format!("{BINARY} hook claude-code stop")}]},
             {"hooks": [{
-                "type": "command", "command": format!("{BINARY} hook claude-code rewake --timeout 23h"),
-                "asyncRewake": true, "timeout": 86400,
+                "type": "command", "command": format!("{BINARY} hook claude-code rewake --timeout 479h"),
+                "asyncRewake": true, "timeout": 1_728_000,
             }]},
         ])
     );
+    assert_eq!(
+        claude["hooks"]["PreToolUse"],
+        json!([{
+            "hooks": [{"type": "command", "command": format!("{BINARY} hook claude-code tool")}],
+            "matcher": "mcp__reveille__.*",
+        }])
+    );
     let servers = read(&home.dir.path().join(".claude.json"));
     assert_eq!(servers["mcpServers"]["reveille"], json!({"type": "stdio", "command": BINARY, "args": ["mcp"]}));
+    let rules = fs::read_to_string(home.config()).unwrap();
+    assert!(rules.contains("env = { CLAUDE_CODE_DISABLE_MCP_TASKS = \"1\" }"), "{rules}");
+    assert!(rules.contains("\"resume\", \"--skip-git-repo-check\", \"{session}\""), "{rules}");
 }
 
 #[tokio::test]
@@ -149,6 +159,25 @@ async fn a_project_has_files_of_its_own() {
         assert!(first.contains("http://127.0.0.1:7383/mcp"), "{first}");
     }
     assert_eq!(home.run(&["setup", "cline", "--project"]).await.code, Some(1));
+}
+
+/// Over HTTP nothing shows that a client is still open.
+#[tokio::test]
+async fn over_http_no_command_is_set_up_and_a_locked_door_is_mentioned() {
+    let home = Home::default();
+    for client in WAKEABLE {
+        let shown = home.run(&["setup", client, "--http"]).await;
+        assert!(
+            !shown.out.contains("[wake.") && shown.out.contains("No wake command is set up over HTTP"),
+            "{shown:?}"
+        );
+        assert!(!shown.out.contains("Authorization"), "{shown:?}");
+    }
+    let token = home.dir.path().join("token");
+    fs::write(&token, "a-token-that-is-long-enough-for-anybody\n").unwrap();
+    home.write_config(&format!("token_file = \"{}\"\n", token.display()));
+    let shown = home.run(&["setup", "codex", "--http"]).await;
+    assert!(shown.out.contains("Authorization: Bearer TOKEN") && !shown.out.contains("a-token"), "{shown:?}");
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 mod support;
 
 use reqwest::Method;
+use reveille_core::{Call, Command, ItemId, Millis, Purpose, SessionId};
 use serde_json::{Value, json};
 use support::*;
 use tokio::io::AsyncReadExt;
@@ -146,6 +147,126 @@ async fn two_calls_stand_by_for_one_timer() {
     has(&result(second).await, json!({"outcome": "stopped"}));
 }
 
+/// Nobody is kept waiting for one thing while another is to be told.
+#[tokio::test]
+async fn a_message_releases_a_call_that_stands_by_for_something_else() {
+    let world = World::start().await;
+    let mission = id(&world.tool("agent", "timer", json!({"total_duration": 60, "mission": "deploy"})).await.body);
+    let call = world.standing("agent", waiting(3600, 3600)).await;
+    let elsewhere = world.standing("other", waiting(3600, 3600)).await;
+    let timer = id(&world.get("/api/timers?session=agent").await["timers"][0]);
+    world.advance(60);
+    let told = result(call).await;
+    has(&told, json!({"timer_id": timer, "outcome": "message", "timeout": true, "status": "running"}));
+    has(&told, json!({"elapsed_time": 60, "remaining_time": 3540}));
+    assert_eq!(list(&told["messages"]).len(), 1);
+    assert_eq!(told["messages"][0]["timer_id"], mission);
+    assert!(text(&told["hint"]).contains(&format!("timer_id '{timer}'")), "{}", told["hint"]);
+    // Told once; the call in the other session has heard nothing.
+    world.until_event(&text(&told["messages"][0]["id"]), "message.delivered").await;
+    world.standing_count(1).await;
+    let again = world.standing("agent", json!({"timer_id": timer})).await;
+    world.standing_count(2).await;
+    world.advance(3540);
+    has(&result(again).await, json!({"outcome": "completed", "messages": []}));
+    has(&result(elsewhere).await, json!({"outcome": "completed"}));
+}
+
+#[tokio::test]
+async fn what_is_pending_already_is_told_before_anybody_stands_by() {
+    let world = World::start().await;
+    let mission = id(&world.tool("agent", "timer", json!({"total_duration": 60, "mission": "m"})).await.body);
+    world.advance(60);
+    world.until_message("agent", &mission).await;
+    let told = world.tool("agent", "timer", waiting(300, 300)).await.body;
+    has(&told, json!({"outcome": "message", "timeout": true, "elapsed_time": 0, "remaining_time": 300}));
+    assert_eq!(told["messages"][0]["timer_id"], mission);
+}
+
+#[tokio::test]
+async fn one_of_several_calls_is_released_by_a_message() {
+    let world = World::start().await;
+    let mission = json!({"total_duration": 60, "mission": "m"});
+    world.tool("agent", "timer", mission).await;
+    let mut calls = Vec::new();
+    for _ in 0..3 {
+        calls.push(world.standing("agent", waiting(300, 200)).await);
+    }
+    world.advance(60);
+    let first = within("one returns", async {
+        loop {
+            match calls.iter().position(|call| call.is_finished()) {
+                Some(first) => break first,
+                None => tokio::task::yield_now().await,
+            }
+        }
+    });
+    let first = first.await;
+    let told = result(calls.swap_remove(first)).await;
+    has(&told, json!({"outcome": "message"}));
+    world.until_event(&text(&told["messages"][0]["id"]), "message.delivered").await;
+    world.advance(140);
+    for call in calls {
+        has(&result(call).await, json!({"outcome": "timeout", "messages": []}));
+    }
+}
+
+/// Somebody took the message and died with it: when its right to tell it is over, the call that stands by gets it.
+#[tokio::test]
+async fn a_lease_that_runs_out_releases_a_call() {
+    let world = World::start().await;
+    let mission = id(&world.tool("agent", "timer", json!({"total_duration": 60, "mission": "m"})).await.body);
+    world.advance(60);
+    world.until_message("agent", &mission).await;
+    let leased = world.post("/api/sessions/agent/inbox/lease", json!({})).await.body;
+    assert_eq!(list(&leased["messages"]).len(), 1);
+    let call = world.standing("agent", waiting(3600, 3600)).await;
+    world.advance(10);
+    assert!(!call.is_finished(), "it is another's to tell");
+    world.advance(120);
+    let told = result(call).await;
+    has(&told, json!({"outcome": "message"}));
+    assert_eq!(told["messages"][0]["timer_id"], mission);
+}
+
+/// What a hint promises must be so.
+#[tokio::test]
+async fn cancelling_says_what_becomes_of_the_timer() {
+    let world = World::start().await;
+    let call = world.standing("agent", waiting(300, 300)).await;
+    let timer = json!({"timer_id": only_timer(&world).await});
+    let cancelled = world.done("agent", "cancel_timer", timer.clone()).await;
+    assert!(text(&cancelled["hint"]).contains("Nothing can wake this session"), "{}", cancelled["hint"]);
+    result(call).await;
+    let pause = json!({"timer_id": timer["timer_id"], "pause_duration": 60});
+    world.done("agent", "pause_timer", pause).await;
+    let paused = world.done("agent", "cancel_timer", timer).await;
+    has(&paused, json!({"outcome": "paused", "status": "paused"}));
+    assert!(text(&paused["hint"]).contains("paused and will go on in the background"), "{}", paused["hint"]);
+}
+
+/// As a crash leaves it: the stand-by is written, and nobody is there.
+#[tokio::test]
+async fn a_stand_by_that_was_lost_is_not_shown() {
+    let world = World::start().await;
+    let call = world.standing("agent", waiting(3600, 3600)).await;
+    let timer = only_timer(&world).await;
+    assert_eq!(world.get(&format!("/api/timers/{timer}")).await["standby_until"], START + 3_600_000);
+    let lost = Command::Create {
+        id: ItemId::new("timer_lost"),
+        purpose: Purpose::Waiting("r".into()),
+        total: Millis::from_secs(3600),
+        timeout: None,
+        until: None,
+        key: None,
+        task: None,
+    };
+    world.server().engine.execute(&SessionId::parse("other").unwrap(), Call::new(lost)).await.unwrap();
+    let shown = world.get("/api/timers/timer_lost").await;
+    has(&shown, json!({"status": "running", "standby_until": null, "standby_since": null}));
+    call.abort();
+}
+
 #[tokio::test]
 async fn stopping_the_server_answers_waiting_calls_and_keeps_their_timers() {
     let mut world = World::start().await;
@@ -157,6 +278,7 @@ async fn stopping_the_server_answers_waiting_calls_and_keeps_their_timers() {
     world.down().await;
     let answer = result(call).await;
     has(&answer, json!({"outcome": "timeout", "timeout": true, "status": "running", "remaining_time": 250}));
+    assert!(text(&answer["hint"]).contains("The server is stopping"), "{}", answer["hint"]);
     let mut reply = String::new();
     within("the reply", raw.read_to_string(&mut reply)).await.unwrap();
     assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
@@ -174,10 +296,11 @@ async fn stopping_the_server_answers_waiting_calls_and_keeps_their_timers() {
         &world.until_message("agent", &mission).await,
         json!({"text": finished(&mission, "Mission", "m", 100), "created_at": START + 150_000}),
     );
+    let answer = world.done("agent", "timer", json!({"timer_id": waiting})).await;
+    has(&answer, json!({"outcome": "message", "elapsed_time": 150}));
+    assert_eq!(list(&answer["messages"]).len(), 1, "the mission's message is told first");
     let call = world.standing("agent", json!({"timer_id": waiting})).await;
     world.advance(150);
-    let answer = result(call).await;
-    has(&answer, json!({"outcome": "completed", "elapsed_time": 300}));
-    assert_eq!(list(&answer["messages"]).len(), 1, "the mission's message rides along");
+    has(&result(call).await, json!({"outcome": "completed", "elapsed_time": 300}));
     assert_eq!(world.get("/api/stats").await["server_id"], server_id);
 }

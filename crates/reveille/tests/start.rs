@@ -133,5 +133,5 @@ async fn sigterm_answers_waiting_calls_and_loses_nothing() {
     .await;
     // Interrupted by hand it ends the same way.
     daemon.signal(rustix::process::Signal::INT);
-    assert_eq!(daemon.terminate().await, Some(0));
+    assert_eq!(daemon.ended().await, Some(0));
 }

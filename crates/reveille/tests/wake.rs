@@ -134,6 +134,14 @@ async fn an_agent_nobody_can_reach_is_woken_once() {
     world.advance(100_000);
     settle().await;
     assert_eq!(events(&world, "agent", "wake.started").await.len(), 1);
+    let metrics = world.http.get(format!("{}/metrics", world.url)).send().await.unwrap().text().await.unwrap();
+    for line in [
+        "reveille_wake_commands_total{rule=\"test\",event=\"started\"} 1\n",
+        "reveille_wake_commands_total{rule=\"test\",event=\"succeeded\"} 1\n",
+        "reveille_wake_commands_running 0\n",
+    ] {
+        assert!(metrics.contains(line), "{line} is not in {metrics}");
+    }
 }
 
 #[tokio::test]
@@ -143,9 +151,12 @@ async fn sessions_are_matched_by_name_or_client_and_others_are_told_the_truth() 
     let mission = json!({"total_duration": 1, "mission": "m"});
     let lonely = world.done("stranger", "timer", mission.clone()).await;
     assert_eq!(lonely["delivery"], json!({"channels": [], "wakes": false}));
-    for word in ["Nothing can wake this session", "next tool call", "reveille setup"] {
+    for word in
+        ["Nothing can wake this session", "next tool call", "reveille setup", "do not end your turn: call timer"]
+    {
         assert!(text(&lonely["hint"]).contains(word), "{lonely}");
     }
+    assert!(!text(&lonely["hint"]).contains("End your turn"), "{lonely}");
     let url = format!("{}/api/sessions/some-uuid/tools/timer", world.url);
     let request = world.http.post(url).header("x-reveille-client", "claude-code").json(&mission);
     let made: Value = request.send().await.unwrap().json().await.unwrap();
@@ -173,7 +184,9 @@ async fn reminders_are_told_of_as_missions_are() {
     assert!(!text(&kept["hint"]).contains("Nothing can wake"), "{kept}");
     let lonely = world.tool("stranger", "clock", schedule).await.body;
     assert_eq!(lonely["delivery"], json!({"channels": [], "wakes": false}));
-    assert!(text(&lonely["hint"]).contains("Nothing can wake this session"), "{lonely}");
+    let hint = text(&lonely["hint"]);
+    assert!(hint.contains("Nothing can wake this session") && hint.contains("do not end your turn"), "{lonely}");
+    assert!(!hint.contains("end your turn now"), "{lonely}");
     assert_eq!(world.tool("agent", "clock", json!({"action": "list"})).await.body.get("delivery"), None);
     world.advance(3600);
     until_events(&world, "agent", "wake.ended", 1).await;
@@ -519,6 +532,81 @@ async fn an_agent_is_woken_after_the_server_was_killed() {
         assert_eq!(desk.read("woken"), "agent-7\n", "exactly once");
         assert!(desk.read("told").contains("finish the job"));
     }
+}
+
+/// The agent outlives the server that woke it, or dies with it.
+#[tokio::test]
+async fn a_command_that_outlives_its_server_is_waited_for_and_one_that_is_gone_is_run_again() {
+    for outlives in [true, false] {
+        let (home, desk) = (Home::default(), Desk::new());
+        let script =
+            "cat > told; echo $$ >> woken; touch up; while [ ! -e go ]; do sleep 0.01; done; echo end >> woken";
+        home.write_config(&format!(
+            "[wake.agent]\nmatch = 'agent'\ncommand = ['/bin/sh', '-c', '''{script}''']\ncwd = '{}'\ngrace = '50ms'\n",
+            desk.dir.path().display()
+        ));
+        let daemon = home.serve().await;
+        home.run(&["timer", "10ms", "--mission", "m", "--session", "agent"]).await;
+        until("it is up", async || desk.path("up").exists()).await;
+        daemon.kill().await;
+        let pid: i32 = desk.read("woken").trim().parse().unwrap();
+        if !outlives {
+            let pid = rustix::process::Pid::from_raw(pid).unwrap();
+            rustix::process::kill_process_group(pid, rustix::process::Signal::KILL).unwrap();
+            desk.write("go");
+        }
+        let _daemon = home.serve().await;
+        if outlives {
+            // Another message is no reason to begin beside it.
+            home.run(&["timer", "10ms", "--mission", "another", "--session", "agent"]).await;
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            assert_eq!(desk.read("woken"), format!("{pid}\n"), "never two at once");
+            desk.write("go");
+        }
+        until("all is told", async || home.run(&["inbox", "-s", "agent"]).await.out.contains("No messages")).await;
+        let woken = desk.read("woken");
+        assert_eq!(woken.matches("end").count(), if outlives { 2 } else { 1 }, "{woken}");
+        assert!(desk.read("told").contains(if outlives { "another" } else { "m" }), "each is told once");
+        assert_eq!(desk.read("told").matches("[Timer Completed]").count(), 1);
+    }
+}
+
+/// Rules are written while a server runs that nobody wants to restart; there may not even be a directory for them yet.
+#[tokio::test]
+async fn rules_are_in_force_as_soon_as_they_are_written() {
+    let (home, desk) = (Home::default(), Desk::new());
+    let _daemon = home.serve().await;
+    let mission = async |session: &str| {
+        let made = home.run(&["--json", "timer", "10ms", "--mission", "m", "--session", session]).await;
+        assert_eq!(made.code, Some(0), "{made:?}");
+        made.json()["delivery"]["channels"].clone()
+    };
+    assert_eq!(mission("agent-1").await, json!([]));
+    let write = |script: &str| {
+        home.write_config(&format!(
+            "[wake.x]\nmatch = 'agent-*'\ncommand = ['/bin/sh', '-c', '{script}', 'sh', '{{session}}']\ncwd = '{}'\n\
+             grace = '10ms'\n",
+            desk.dir.path().display()
+        ));
+    };
+    write("echo $1 >> first");
+    until("what was pending is told", async || desk.read("first") == "agent-1\n").await;
+    assert_eq!(mission("agent-2").await, json!(["wake:x"]));
+    until("what is new is told", async || desk.read("first") == "agent-1\nagent-2\n").await;
+    // What makes no sense changes nothing.
+    home.write_config("[wake.x]\nmatch = ''\ncommand = ['x']\n");
+    until("it is refused", async || std::fs::read_to_string(home.log()).unwrap().contains("the last good ones stay"))
+        .await;
+    mission("agent-3").await;
+    until("the old ones are in force", async || desk.read("first").lines().count() == 3).await;
+    write("echo $1 >> second");
+    until("the new ones are in force", async || {
+        mission("agent-4").await;
+        desk.read("second").contains("agent-4")
+    })
+    .await;
+    home.write_config("");
+    until("there are none", async || mission("agent-5").await == json!([])).await;
 }
 
 #[tokio::test]

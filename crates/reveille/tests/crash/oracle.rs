@@ -150,7 +150,7 @@ pub async fn at_the_end(site: &Site, ledger: &Ledger) -> Told {
     let stats = site.get("/api/stats").await;
     let expected = json!({
         "created": timers.len(), "running": 0, "paused": 0, "running_background": 0, "completed": completed,
-        "stopped": stopped,
+        "stopped": stopped, "fired": 0, "missed": 0,
     });
     assert_eq!(stats["timers"], expected);
     assert_eq!(stats["messages"], json!({"created": completed, "delivered": completed, "withdrawn": 0, "pending": 0}));

@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod chaos;
+mod conditions;
+mod doors;
 mod failover;
 mod migrate;
 mod outage;

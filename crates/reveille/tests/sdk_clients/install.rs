@@ -48,15 +48,20 @@ fn python(generation: &str) -> Vec<OsString> {
     vec![place.join("venv/bin/python").into(), "-B".into(), format!("{HERE}/python/mcp{generation}.py").into()]
 }
 
-fn node(script: &str) -> Vec<OsString> {
-    let (place, _lock) = once("sdk-typescript", &format!("{HERE}/package-lock.json"), |place| {
+/// Where the packages of npm are; the lock keeps others from changing them.
+pub fn packages() -> (PathBuf, File) {
+    once("sdk-typescript", &format!("{HERE}/package-lock.json"), |place| {
         for file in ["package.json", "package-lock.json"] {
             fs::copy(format!("{HERE}/{file}"), place.join(file)).unwrap();
         }
         let npm = Command::new("npm").args(["ci", "--no-audit", "--no-fund"]).current_dir(place).output();
         let npm = npm.expect("this test needs npm, which is not on the PATH: install Node.js 20 or newer");
         succeeded("npm ci", &npm);
-    });
+    })
+}
+
+fn node(script: &str) -> Vec<OsString> {
+    let (place, _lock) = packages();
     // Modules are looked for where the script is.
     let (scripts, link) = (PathBuf::from(format!("{HERE}/typescript")), place.join("typescript"));
     if !fs::read_link(&link).is_ok_and(|linked| linked == scripts) {
@@ -80,7 +85,7 @@ fn once(name: &str, versions: &str, install: impl FnOnce(&Path)) -> (PathBuf, Fi
     (place, lock)
 }
 
-fn succeeded(what: &str, ran: &Output) {
+pub fn succeeded(what: &str, ran: &Output) {
     let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     assert!(ran.status.success(), "{what}:\n{out}{err}");
 }

@@ -210,14 +210,13 @@ async fn is_refused(agent: &mut Agent, live: &str) {
 }
 
 async fn sets_reminders(agent: &mut Agent) {
-    let items = json!([{"task": "water", "in": "1h"}, {"task": "feed", "in": "2h"}, {"task": "look up", "in": "30s"}]);
+    let items = json!([{"task": "water", "in": "1h"}, {"task": "feed", "in": "2h"}, {"task": "look up", "in": "1s"}]);
     let (made, _) = agent.call("clock", json!({"action": "schedule", "items": items})).await;
     let water = &made["scheduled"][0]["taskId"];
     let pending = |listed: &Value| {
         let pending = list(&listed["items"]).into_iter().filter(|item| item["status"] == "scheduled");
         pending.map(|item| text(&item["task"])).collect::<BTreeSet<_>>()
     };
-    // Due within the minute is due.
     client::within("the reminder comes along", async {
         while !agent.messages.iter().any(|message| text(&message["text"]).contains("look up")) {
             agent.call("clock", json!({"action": "list"})).await;

@@ -123,14 +123,23 @@ impl Home {
     }
 
     pub fn kill_daemons(&self) {
-        for pid in self.daemons() {
-            let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
+        let daemons = self.daemons();
+        for pid in &daemons {
+            let _ = kill_process(Pid::from_raw(*pid).unwrap(), Signal::KILL);
         }
-        // Dead is who holds no file any more: the next server would find the database in use.
-        while !self.daemons().is_empty() {
+        // Dead is who holds no file any more: the next server would find the database in use. A dying process loses its
+        // command line before its files, so it is followed by its number.
+        while !daemons.iter().all(|pid| is_gone(*pid)) {
             std::thread::yield_now();
         }
     }
+}
+
+/// Its last thread has ended.
+fn is_gone(pid: i32) -> bool {
+    let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    state.is_empty() || state.contains(") Z ") && threads <= 1
 }
 
 impl Daemon {
@@ -139,9 +148,25 @@ impl Daemon {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let line = within("the server says where it listens", lines.next_line()).await.unwrap();
-        let line = line.expect("the server starts");
+        Self::found(child, lines, &line.expect("the server starts"))
+    }
+
+    /// One that has said this line.
+    pub fn found(child: Child, stdout: Lines<BufReader<ChildStdout>>, line: &str) -> Self {
         let url = line.split_whitespace().find(|word| word.starts_with("http://")).expect("an address").to_owned();
-        Self { url, child, _stdout: lines }
+        Self { url, child, _stdout: stdout }
+    }
+
+    /// Memory in use, in bytes.
+    pub fn memory(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    }
+
+    /// Open descriptors.
+    pub fn files(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count()
     }
 
     pub fn pid(&self) -> i32 {
@@ -158,8 +183,12 @@ impl Daemon {
     }
 
     /// SIGTERM; the exit code.
-    pub async fn terminate(mut self) -> Option<i32> {
+    pub async fn terminate(self) -> Option<i32> {
         self.signal(Signal::TERM);
+        self.ended().await
+    }
+
+    pub async fn ended(mut self) -> Option<i32> {
         within("the server stops", self.child.wait()).await.unwrap().code()
     }
 

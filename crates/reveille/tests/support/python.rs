@@ -1,6 +1,7 @@
 //! The vendors' SDKs for Python, as their package index has them.
 
 use std::{
+    fs::File,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -11,6 +12,9 @@ pub fn python() -> PathBuf {
     let requirements = std::fs::read_to_string(here.join("requirements.txt")).unwrap();
     let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sdk-venv");
     let (python, mark) = (home.join("bin/python"), home.join("installed.txt"));
+    // Tests that want it at the same time wait for whoever comes first.
+    let lock = File::create(home.with_extension("lock")).unwrap();
+    lock.lock().unwrap();
     if std::fs::read_to_string(&mark).is_ok_and(|installed| installed == requirements) {
         return python;
     }

@@ -5,6 +5,7 @@ use super::{Answer, Pending, START, client, send, within};
 use async_trait::async_trait;
 use reqwest::Method;
 use reveille::{
+    agents::query::Turns,
     clock::ManualClock,
     config::McpConfig,
     engine::{Engine, Settings},
@@ -31,9 +32,9 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub struct Disk {
-    inner: SqliteStore,
-    fault: Mutex<Option<StoreError>>,
-    refused: AtomicUsize,
+    inner: Arc<SqliteStore>,
+    fault: Arc<Mutex<Option<StoreError>>>,
+    refused: Arc<AtomicUsize>,
     /// The first feed asked for, which tells calls and followers, flows only while this is true.
     flowing: watch::Sender<bool>,
     /// So many more commits are carried out; then they wait.
@@ -48,17 +49,30 @@ impl Store for Disk {
     fn server_id(&self) -> &str {
         self.inner.server_id()
     }
+    /// Once asked for, it is carried out, whoever still waits for it: as every store does.
     async fn commit(&self, batch: Batch) -> Result<Arc<Committed>, CommitError> {
-        let mut allowed = self.allowed.subscribe();
-        if allowed.wait_for(|allowed| *allowed > 0).await.is_ok() {
-            self.allowed.send_modify(|allowed| *allowed = allowed.saturating_sub(1));
-        }
+        let (inner, fault, refused) = (self.inner.clone(), self.fault.clone(), self.refused.clone());
+        let left = self.allowed.clone();
+        let committing = async move {
+            let mut allowed = left.subscribe();
+            if allowed.wait_for(|allowed| *allowed > 0).await.is_ok() {
+                left.send_modify(|allowed| *allowed = allowed.saturating_sub(1));
+            }
+            let fault = fault.lock().unwrap().clone();
+            if let Some(fault) = fault {
+                refused.fetch_add(1, Ordering::SeqCst);
+                return Err(fault.into());
+            }
+            inner.commit(batch).await
+        };
+        tokio::spawn(committing).await.expect("a commit does not panic")
+    }
+    async fn try_write(&self) -> Result<(), StoreError> {
         let fault = self.fault.lock().unwrap().clone();
-        if let Some(fault) = fault {
-            self.refused.fetch_add(1, Ordering::SeqCst);
-            return Err(fault.into());
+        match fault {
+            Some(fault) => Err(fault),
+            None => self.inner.try_write().await,
         }
-        self.inner.commit(batch).await
     }
     async fn load(&self, session: &SessionId, needs: Needs) -> Result<State, StoreError> {
         self.inner.load(session, needs).await
@@ -127,6 +141,9 @@ pub struct Site {
     pub url: String,
     pub http: reqwest::Client,
     pub app: App,
+    /// Ends the door and the engine, whose tasks are these.
+    pub stop: CancellationToken,
+    pub tasks: TaskTracker,
     disk: Arc<Disk>,
     _data: tempfile::TempDir,
 }
@@ -136,23 +153,17 @@ impl Site {
         let data = tempfile::tempdir().unwrap();
         let inner = SqliteStore::open(&data.path().join("reveille.db"), None, "server_test").unwrap();
         let disk = Arc::new(Disk {
-            inner,
-            fault: Mutex::new(None),
-            refused: AtomicUsize::new(0),
+            inner: Arc::new(inner),
+            fault: Arc::default(),
+            refused: Arc::default(),
             flowing: watch::Sender::new(true),
             allowed: watch::Sender::new(usize::MAX),
             feeds: AtomicUsize::new(0),
             cursed: AtomicBool::new(false),
         });
         let clock = ManualClock::at(Timestamp::from_millis(START));
-        let stop = CancellationToken::new();
-        let engine = Engine::start(
-            disk.clone(),
-            Arc::new(clock.clone()),
-            Settings::default(),
-            stop.clone(),
-            &TaskTracker::new(),
-        );
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let engine = Engine::start(disk.clone(), Arc::new(clock.clone()), Settings::default(), stop.clone(), &tasks);
         let gateway = Arc::new(reveille::gateway::open(&Default::default(), &engine, stop.clone()).unwrap());
         let standby_limits = StandbyLimits::new(&McpConfig::default());
         let (agents, executor) = reveille::agents::open(&Default::default(), &engine).unwrap();
@@ -165,14 +176,14 @@ impl Site {
             gateway,
             agents,
             executor,
-            turns: Arc::default(),
+            turns: Arc::new(Turns::new(8, TaskTracker::new(), stop.clone())),
             access: doorman.access.clone(),
             ui_dir: None,
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        tokio::spawn(http::serve::serve(listener, http::router(app.clone()), doorman, stop));
-        Self { disk, clock, app, engine, url, http: client(), _data: data }
+        tokio::spawn(http::serve::serve(listener, http::router(app.clone()), doorman, stop.clone()));
+        Self { stop, tasks, disk, clock, app, engine, url, http: client(), _data: data }
     }
 
     pub fn fill(&self, fault: StoreError) {
@@ -191,6 +202,11 @@ impl Site {
     pub async fn tool(&self, tool: &str, arguments: Value) -> Answer {
         let url = format!("{}/api/sessions/agent/tools/{tool}", self.url);
         within(tool, send(&self.http, Method::POST, &url, Some(&arguments), None)).await
+    }
+
+    pub async fn post(&self, path: &str, body: Value) -> Answer {
+        let url = format!("{}{path}", self.url);
+        within(path, send(&self.http, Method::POST, &url, Some(&body), None)).await
     }
 
     pub async fn get(&self, path: &str) -> Value {

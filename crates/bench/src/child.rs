@@ -89,6 +89,11 @@ impl Server {
         Ok(line.split_whitespace().nth(1).context("no figure")?.parse()?)
     }
 
+    /// Open descriptors.
+    pub fn files(&self) -> anyhow::Result<u64> {
+        Ok(std::fs::read_dir(format!("/proc/{}/fd", self.child.id()))?.count() as u64)
+    }
+
     /// Processor time spent so far, in milliseconds.
     pub fn cpu_ms(&self) -> anyhow::Result<u64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;

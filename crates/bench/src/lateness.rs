@@ -1,6 +1,6 @@
 //! From deadline to durable firing, under load, against a bare in-memory queue.
 
-use crate::{baseline, seed, sessions, table};
+use crate::{baseline, seed, table};
 use anyhow::ensure;
 use futures_util::{StreamExt, stream};
 use reveille::{
@@ -56,7 +56,7 @@ pub async fn run(dir: &Path, pending: usize) -> anyhow::Result<()> {
 
 /// A production engine on a database of its own.
 pub struct Bench {
-    engine: Arc<Engine>,
+    pub engine: Arc<Engine>,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
@@ -110,6 +110,7 @@ impl Bench {
                 purpose: Purpose::Mission("measure".into()),
                 total: Millis::new(left as u64),
                 timeout: None,
+                until: None,
                 key: None,
                 task: None,
             };
@@ -126,14 +127,14 @@ impl Bench {
 
 impl Bench {
     /// The same for session timers: sessions begin and are answered, and each has one timer that fires after a silence.
-    pub async fn fire_sessions(&self) -> anyhow::Result<Vec<i64>> {
+    pub async fn fire_sessions(&self, watched: usize) -> anyhow::Result<Vec<i64>> {
         let feed = self.engine.store().feed();
         let began = seed::micros() / 1000;
         let talk = |number: usize| {
-            let due = began + (LEAD_MS + number as u64 * SPREAD_MS / sessions::WATCHED as u64) as i64;
+            let due = began + (LEAD_MS + number as u64 * SPREAD_MS / watched as u64) as i64;
             self.talk(format!("watched-{number}"), due)
         };
-        let made = stream::iter(0..sessions::WATCHED).map(talk).buffer_unordered(CREATORS);
+        let made = stream::iter(0..watched).map(talk).buffer_unordered(CREATORS);
         let dues: HashMap<String, i64> = made.collect::<Vec<_>>().await.into_iter().collect::<anyhow::Result<_>>()?;
         collect(feed, dues, "session_timer.triggered").await
     }
@@ -151,9 +152,15 @@ impl Bench {
             notify: Vec::new(),
         };
         let timers = Some(vec![(self.engine.fresh_session_timer(), spec)]);
-        let message = Command::Message { agent: AgentId::new("bench:watched"), timers, turn: None, said: Vec::new() };
+        let message = Command::Message {
+            agent: AgentId::new("bench:watched"),
+            timers,
+            turn: None,
+            said: Vec::new(),
+            quiet: None,
+        };
         self.engine.execute(&session, Call::new(message)).await?;
-        let response = Command::Response { turn: None, said: Vec::new(), notify: Vec::new() };
+        let response = Command::Response { agent: None, turn: None, said: Vec::new(), notify: Vec::new() };
         let done = self.engine.execute(&session, Call::new(response)).await?;
         let reveille_core::Reply::Turn { timers, .. } = done.reply else { anyhow::bail!("not a turn") };
         let due = timers[0].due().expect("an answered session's timer has a deadline").as_millis();

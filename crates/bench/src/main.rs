@@ -16,11 +16,13 @@ mod llm;
 mod load;
 mod peers;
 mod postgres;
+mod probes;
 mod queues;
 mod restart;
 mod scaling;
 mod seed;
 mod sessions;
+mod soak;
 mod table;
 
 use clap::{Parser, Subcommand};
@@ -52,7 +54,7 @@ enum What {
     Idle,
     /// From kill -9 to the first overdue firing
     Restart,
-    /// 1,000 agents standing by at once
+    /// 1,000 agents standing by at once, over the API and over MCP
     Agents,
     /// Cost per create and firing from 10 k to 5 M pending
     Scaling,
@@ -65,8 +67,21 @@ enum What {
     Peers { servers: PathBuf },
     /// What the clock adds to the gateway's calls, and what a held turn takes
     GatewayClock,
-    /// 100,000 sessions of an agent with three timers each
-    Sessions,
+    /// Sessions of an agent with three timers each
+    Sessions {
+        #[arg(long, default_value_t = sessions::COUNT)]
+        count: usize,
+    },
+    /// 10,000 timers that wait for a condition, beside 10,000 others
+    Probes,
+    /// A server that is never ready, run as a child by `probes`
+    #[command(hide = true)]
+    Refuse,
+    /// All doors under mixed load: flat memory, flat descriptors, no errors; not part of `all`
+    Soak {
+        #[arg(long, default_value_t = 5.0)]
+        minutes: f64,
+    },
     /// What an idle timeout costs per item
     IdleTimeout,
     /// A canned model provider, or the bare pass-through to one, run as children by `gateway`
@@ -95,9 +110,12 @@ fn main() -> anyhow::Result<()> {
             What::Gateway => gateway::run(dir).await,
             What::Peers { servers } => peers::run(&servers).await,
             What::GatewayClock => gateway_clock::run(dir).await,
-            What::Sessions => sessions::run(dir).await,
+            What::Sessions { count } => sessions::run(dir, count).await,
             What::Postgres => postgres::run(dir, pending).await,
+            What::Probes => probes::run(dir, pending).await,
+            What::Refuse => probes::refuse().await,
             What::IdleTimeout => idle_timeout::run().await,
+            What::Soak { minutes } => soak::run(dir, minutes).await,
             What::Llm { upstream: None } => llm::canned().await,
             What::Llm { upstream: Some(upstream) } => llm::pass_through(upstream).await,
             What::All => {
@@ -110,7 +128,8 @@ fn main() -> anyhow::Result<()> {
                 scaling::run(dir).await?;
                 gateway::run(dir).await?;
                 gateway_clock::run(dir).await?;
-                sessions::run(dir).await?;
+                sessions::run(dir, sessions::COUNT).await?;
+                probes::run(dir, pending).await?;
                 idle_timeout::run().await
             }
         }

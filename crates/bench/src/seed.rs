@@ -55,6 +55,7 @@ async fn fill(store: &SqliteStore, number: usize, pending: usize, now: Timestamp
             purpose: Purpose::Mission("pending while others are measured".into()),
             total: Millis::from_secs(DAY + spread),
             timeout: None,
+            until: None,
             key: None,
             task: None,
         };

@@ -6,10 +6,10 @@ use std::{path::Path, time::Duration};
 use tokio::net::TcpStream;
 
 const CONNECTIONS: usize = 64;
-const SESSIONS: usize = 100_000;
+pub const COUNT: usize = 100_000;
 const SETTLE: Duration = Duration::from_secs(3);
-/// Sessions whose timers are watched, beside those that wait.
-pub const WATCHED: usize = 10_000;
+/// Sessions whose timers are watched, beside those that wait; with fewer of those, as many.
+const WATCHED: usize = 10_000;
 
 /// The original's three timers, so late that none fires while the others are measured.
 const AGENT: &str = r#"{"timers":[
@@ -18,7 +18,7 @@ const AGENT: &str = r#"{"timers":[
     {"timer_id":"session_timeout","delay_seconds":"3d","tool_name":"close_conversation"}]}"#;
 const TURN: &str = r#"{"agent":"acme:support"}"#;
 
-pub async fn run(dir: &Path) -> anyhow::Result<()> {
+pub async fn run(dir: &Path, count: usize) -> anyhow::Result<()> {
     let directory = tempfile::tempdir_in(dir)?;
     let server = Server::reveille(directory.path())?;
     let empty = server.resident_kib()?;
@@ -26,8 +26,8 @@ pub async fn run(dir: &Path) -> anyhow::Result<()> {
     let turn = |connection: usize, number: usize| {
         load::post(&format!("/api/sessions/bench-{connection}-{number}/activity"), TURN)
     };
-    let rate = load::run(&server.address, CONNECTIONS, SESSIONS, turn).await?;
-    let again = load::run(&server.address, CONNECTIONS, SESSIONS, turn).await?;
+    let rate = load::run(&server.address, CONNECTIONS, count, turn).await?;
+    let again = load::run(&server.address, CONNECTIONS, count, turn).await?;
     drop(server);
     // What is kept of the work is not what the sessions cost.
     let server = Server::reveille(directory.path())?;
@@ -36,18 +36,19 @@ pub async fn run(dir: &Path) -> anyhow::Result<()> {
     drop(server);
 
     let bench = Bench::start(directory.path()).await?;
-    let late = bench.fire_sessions().await?;
+    let watched = WATCHED.min(count);
+    let late = bench.fire_sessions(watched).await?;
     bench.stop().await;
     let mib = |kib: u64| format!("{:.1}", kib as f64 / 1024.0);
     table::print(
-        &format!("{SESSIONS} sessions of an agent with 3 timers each"),
+        &format!("{count} sessions of an agent with 3 timers each"),
         ["", ""],
         &[
             ["sessions begun per second (message and answer in one request)".into(), format!("{rate:.0}")],
             ["turns per second in sessions that exist".into(), format!("{again:.0}")],
             ["resident MiB, empty".into(), mib(empty)],
-            [format!("resident MiB, {} session timers pending", 3 * SESSIONS), mib(resident)],
-            [format!("{WATCHED} more sessions: lateness p50 ms"), table::ms(table::percentile(&late, 0.5))],
+            [format!("resident MiB, {} session timers pending", 3 * count), mib(resident)],
+            [format!("{watched} more sessions: lateness p50 ms"), table::ms(table::percentile(&late, 0.5))],
             ["p99 ms".into(), table::ms(table::percentile(&late, 0.99))],
             ["max ms".into(), table::ms(late[late.len() - 1])],
         ],

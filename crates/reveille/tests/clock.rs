@@ -174,7 +174,8 @@ async fn nothing_is_early_by_the_real_clock() {
         let (total, timeout) = (40 + n * 13, 20 + n * 13);
         let ask =
             json!({"total_duration": format!("{total}ms"), "timeout_duration": format!("{timeout}ms"), "reason": "r"});
-        let url = format!("{url}/api/sessions/w/tools/timer");
+        // Each in a session of its own: another's end would be told at once.
+        let url = format!("{url}/api/sessions/w{n}/tools/timer");
         let http = &http;
         async move {
             let began = Instant::now();

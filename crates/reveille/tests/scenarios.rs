@@ -242,7 +242,8 @@ async fn scenarios_5_to_7_missions() {
                 "reason": null, "created_at": began, "messages": [], "standby_until": null,
             }),
         );
-        assert!(text(&set["hint"]).contains("End your turn"), "{set}");
+        // Nobody is there who could wake it, and the answer says so.
+        assert!(text(&set["hint"]).contains("The mission is kept and due in"), "{set}");
 
         world.advance(seconds - 1);
         has(&world.done(session, "read_timer", json!({})).await["timers"][0], json!({"remaining_time": 1}));

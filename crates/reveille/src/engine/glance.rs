@@ -177,7 +177,8 @@ mod tests {
     #[test]
     fn what_was_read_before_something_was_missed_is_not_kept() {
         let id = SessionId::parse("chat").expect("a name");
-        let session = State::default().session_or_new(&id, Timestamp::from_millis(1));
+        let stored = State::default().session_or_new(&id, Timestamp::from_millis(1));
+        let session = Session { version: 1, ..stored };
         let glances = Glances::default();
         let before = glances.look(&id).expect_err("nothing is known yet");
         glances.forget();

@@ -110,10 +110,11 @@ async fn scenario(sdk: Sdk, transport: Transport) {
     let waited = waits_and_goes_on(&mut agent).await;
     let mission = ends_its_turn(&mut agent).await;
     pauses_resumes_and_stops(&mut agent, &mission).await;
+    // Before the next call stands by: it would return with what there is to tell.
+    agent.hears_of(&waited).await;
     let kept = leaves_a_call(&mut agent).await;
     is_refused(&mut agent, &kept).await;
     sets_reminders(&mut agent).await;
-    agent.hears_of(&waited).await;
     assert_eq!(agent.heard(&waited), [finished(&waited, "Reason", "the build", 6)]);
     assert_eq!(agent.heard(&mission), [finished(&mission, "Mission", "look at the logs", 1)]);
     all_is_delivered(&place, &agent).await;
@@ -158,7 +159,8 @@ async fn waits_and_goes_on(agent: &mut Agent) -> String {
 async fn ends_its_turn(agent: &mut Agent) -> String {
     let (made, said) = agent.call("timer", json!({"total_duration": 1, "mission": "look at the logs"})).await;
     has(&made, json!({"outcome": "scheduled", "timer_type": "mission"}));
-    assert!(said.contains("End your turn now"), "{said}");
+    assert!(said.contains("The mission is kept"), "{said}");
+    assert!(said.contains("Nothing can wake this session"), "a bare client is told so: {said}");
     id(&made)
 }
 
@@ -249,7 +251,8 @@ async fn outlives_the_server(agent: &mut Agent, place: &mut Place, kept: &str) -
         place.restart().await;
     }
     let (waited, _) = agent.done(call).await;
-    has(&waited, json!({"outcome": "timeout", "status": "running"}));
+    has(&waited, json!({"timeout": true, "status": "running"}));
+    assert!(["timeout", "message"].contains(&text(&waited["outcome"]).as_str()), "a mission may end meanwhile: {waited}");
     let (stopped, _) = agent.call("stop_timer", json!({"timer_id": kept, "reason": "done"})).await;
     has(&stopped, json!({"status": "stopped", "stop_reason": "done"}));
     agent.hears_of(&later).await;

@@ -146,7 +146,8 @@ async fn metrics_are_there_for_prometheus() {
     world.advance(10);
     world.until_event(&timer, "timer.completed").await;
     measured(&world).await;
-    let _call = world.standing("agent", json!({"total_duration": 100, "reason": "r"})).await;
+    // Another session: this one has a message, with which a call would return.
+    let _call = world.standing("other", json!({"total_duration": 100, "reason": "r"})).await;
     let response = world.http.get(format!("{}/metrics", world.url)).send().await.unwrap();
     assert!(response.headers()["content-type"].to_str().unwrap().starts_with("application/openmetrics-text"));
     let metrics = response.text().await.unwrap();

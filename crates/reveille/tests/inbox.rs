@@ -63,9 +63,10 @@ async fn messages_ride_along_on_the_next_result_of_any_tool_and_are_done() {
     }
     // A call that stands by returns with what comes meanwhile.
     let call = world.standing("agent", json!({"total_duration": 100, "timeout_duration": 50, "reason": "r"})).await;
-    let timers = pending(&world, "agent", 1).await;
+    let mission = world.done("agent", "timer", json!({"total_duration": 1, "mission": "m"})).await;
+    world.advance(1);
     let answer = result(call).await;
-    assert_eq!(told(&answer), timers);
+    assert_eq!(told(&answer), [id(&mission)]);
     has(&answer, json!({"outcome": "message"}));
 }
 

@@ -132,7 +132,7 @@ async fn furnished() -> (World, Endpoints) {
 /// Conversations with an agent whose timers fire, whose tools answer, and one of whose webhooks is not there.
 async fn customers(world: &World) -> Endpoints {
     let platform = Endpoints::start().await;
-    platform.answers("/hooks/crm", &[Says::Says(404, "no such hook".into())]);
+    platform.answers("/hooks/crm", &[Says::Says(410, "gone".into())]);
     let base = &platform.url;
     let config = json!({
         "model": "gpt-5", "system_prompt": "You help customers of ACME, in their own language.",

@@ -53,7 +53,7 @@ async fn choose(browser: &Browser, label: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_one_timeline() {
     let endpoints = Endpoints::start().await;
-    endpoints.answers("/hook", &[Answer::Says(404, "no such hook".into())]);
+    endpoints.answers("/hook", &[Answer::Says(410, "gone".into())]);
     let home = Home::default();
     let server = home.serve().await;
     let other = Other::of(&server.url);
@@ -79,7 +79,7 @@ async fn a_session_is_one_timeline() {
         "Session timer triggered",
         "handoff → handoff_to",
         "Call failed",
-        "answered 404",
+        "answered 410",
         "Timer created",
         "Reminder scheduled",
     ] {
@@ -122,7 +122,7 @@ async fn a_session_is_one_timeline() {
 #[tokio::test(flavor = "multi_thread")]
 async fn agents_are_shown_with_what_they_do_and_what_failed() {
     let endpoints = Endpoints::start().await;
-    endpoints.answers("/hook", &[Answer::Says(404, "no such hook".into())]);
+    endpoints.answers("/hook", &[Answer::Says(410, "gone".into())]);
     let home = Home::default();
     let server = home.serve().await;
     let other = Other::of(&server.url);
@@ -149,7 +149,7 @@ async fn agents_are_shown_with_what_they_do_and_what_failed() {
     ] {
         browser.until(part, &format!("{card}?.includes({})", json!(part))).await;
     }
-    browser.until("the errors", &format!("{card}.includes('answered 404') && {card}.includes('3 failed calls')")).await;
+    browser.until("the errors", &format!("{card}.includes('answered 410') && {card}.includes('3 failed calls')")).await;
     assert_eq!(
         browser.run("return document.body.innerHTML.includes('MfKQ9r8GKYqr')", json!([])).await,
         Value::Bool(false)
@@ -265,7 +265,7 @@ async fn statistics_draw_lateness_by_day() {
 #[tokio::test(flavor = "multi_thread")]
 async fn deliveries_that_failed_are_made_again() {
     let endpoints = Endpoints::start().await;
-    endpoints.answers("/hook", &[Answer::Says(404, "no such hook".into())]);
+    endpoints.answers("/hook", &[Answer::Says(410, "gone".into())]);
     let home = Home::default();
     let mark = home.dir.path().join("mended");
     home.write_config(&format!(
@@ -283,7 +283,7 @@ async fn deliveries_that_failed_are_made_again() {
         format!("[...document.querySelectorAll('.delivery')].find((row) => row.innerText.includes({}))", json!(text))
     };
     browser.until("the command failed", &format!("{}?.innerText.includes('not yet')", row("wake:sleeper"))).await;
-    browser.until("the webhook failed", &format!("{}?.innerText.includes('answered 404')", row("webhook:"))).await;
+    browser.until("the webhook failed", &format!("{}?.innerText.includes('answered 410')", row("webhook:"))).await;
 
     std::fs::write(&mark, "").unwrap();
     endpoints.answers("/hook", &[Answer::Says(200, "{}".into())]);

@@ -25,7 +25,6 @@ use std::{
     convert::Infallible,
     io,
     net::IpAddr,
-    pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -191,7 +190,8 @@ async fn connection(
         .serve_connection(io, service)
         // For WebSockets, which then live on their own.
         .with_upgrades();
-    let mut connection = pin!(connection);
+    // Boxed: what is pinned in here would take its room twice, for as long as the connection is open.
+    let mut connection = Box::pin(connection);
     // A broken connection is the client's affair; what it interrupted has cleaned up after itself.
     tokio::select! {
         biased;

@@ -288,7 +288,7 @@ impl Gateway {
         })
     }
 
-    fn limits(&self, route: &Route, turn: &Turn) -> Limits {
+    pub(crate) fn limits(&self, route: &Route, turn: &Turn) -> Limits {
         let mut limits = route.upstream.limits;
         let over = self.settings.overrides.iter().find(|over| over.applies(&turn.model, turn.agent.as_deref()));
         if let Some(over) = over {

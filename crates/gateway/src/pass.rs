@@ -102,7 +102,7 @@ impl Gateway {
         let route = route.ok_or_else(|| Fault::NoUpstream(parts.uri.path().to_owned()))?;
         turn.upstream.clone_from(&route.upstream.name);
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
-        let limits = route.upstream.limits;
+        let limits = self.limits(route, turn);
         let mut headers = parts.headers;
         let clean = plain.filter(|_| path.starts_with(protocol.path())).and_then(|plain| self.clean(protocol, plain));
         if clean.is_some() {

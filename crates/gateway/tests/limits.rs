@@ -166,6 +166,20 @@ async fn models_and_agents_have_limits_of_their_own() {
     assert!(sent.iter().all(|request| request.header("x-reveille-agent").is_none()));
 }
 
+/// The same holds for calls that are only passed on.
+#[tokio::test(start_paused = true)]
+async fn models_have_limits_of_their_own_on_every_path() {
+    let world = World::with(|settings| {
+        settings.overrides =
+            vec![Override { models: vec!["scripted".into()], total: seconds(20), ..Override::default() }];
+    });
+    let mut slow = support::post("/v1/embeddings", r#"{"model":"scripted","input":"x"}"#);
+    slow.headers_mut().insert("x-script", r#"{"head_after":90000}"#.parse().expect("valid"));
+    let (status, body) = world.ask(slow).await;
+    assert_eq!(status, 504, "{body}");
+    assert!(body.contains("total timeout after 20000 ms"), "{body}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_reader_slower_than_the_limit_loses_nothing_and_buffers_nothing() {
     for world in World::both_with(limits(|limits| limits.idle = seconds(5))) {

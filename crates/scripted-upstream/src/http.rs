@@ -190,6 +190,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Link<'_, T> {
 
     async fn other(&mut self, request: &Recorded, path: &str) -> io::Result<End> {
         let script = request.header("x-script").and_then(|script| serde_json::from_str::<Script>(script).ok());
+        let wait = script.as_ref().map_or(0, |script| script.head_after);
+        if wait > 0 && !self.wait(wait).await? {
+            return Ok(End::Abandoned);
+        }
         if let Some(Script { status: Some(status), headers, body, .. }) = script {
             return self.json(status, &headers, &body.unwrap_or_default()).await;
         }

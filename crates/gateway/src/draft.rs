@@ -9,7 +9,7 @@ use crate::{
 };
 use bytes::{Bytes, BytesMut};
 use serde_json::Value;
-use std::ops::Range;
+use std::{cmp::Reverse, ops::Range};
 
 /// What to put in place of a range.
 type Edit = (Range<usize>, String);
@@ -222,15 +222,19 @@ impl Draft {
             return self.body.clone();
         }
         let mut edits: Vec<_> = self.edits.iter().collect();
-        // What is put before a part comes before what takes its place.
-        edits.sort_by_key(|(range, _)| (range.start, range.end));
+        // What is put before a part comes before what takes its place; what takes the place of more goes over what is inside.
+        edits.sort_by_key(|(range, _)| (range.start, !range.is_empty(), Reverse(range.end)));
         let added: usize = edits.iter().map(|(_, text)| text.len()).sum();
         let mut body = BytesMut::with_capacity(self.body.len() + added);
         let mut at = 0;
         for (range, text) in edits {
-            body.extend_from_slice(&self.body[at..range.start.max(at)]);
+            if range.start < at {
+                // What it would change is not there any more.
+                continue;
+            }
+            body.extend_from_slice(&self.body[at..range.start]);
             body.extend_from_slice(text.as_bytes());
-            at = range.end.max(at);
+            at = range.end;
         }
         body.extend_from_slice(&self.body[at..]);
         body.freeze()

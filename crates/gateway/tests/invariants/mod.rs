@@ -161,9 +161,27 @@ pub fn request(input: &[u8]) {
     for name in ["tools", list] {
         assert_eq!(after.0.iter().filter(|(key, _)| key == name).count(), 1, "{name} is there once");
     }
+    takes_along(protocol, &body);
     if [before.get("tools"), before.get(list)].iter().all(|value| *value != Some(Value::Null)) {
         let mut came = spliced.iter();
         assert!(body.iter().all(|byte| came.any(|other| other == byte)), "a byte of the client's is gone");
+    }
+}
+
+/// What takes the place of a part takes along whatever was to be changed inside it, in whichever order that is said.
+fn takes_along(protocol: Protocol, body: &Bytes) {
+    let outline = Outline::read(protocol, body).expect("as before");
+    let mut draft = Draft::new(protocol, outline, body.clone());
+    let inside = |draft: &mut Draft| {
+        let texts = draft.others_texts(&[b""]).into_iter().map(|(range, _)| range);
+        let ranges: Vec<_> = texts.chain(draft.user_texts().into_iter().map(|text| text.range)).collect();
+        ranges.into_iter().for_each(|range| draft.replace(range, "\"\""));
+    };
+    inside(&mut draft);
+    if let Some(whole) = draft.outline.messages.clone() {
+        draft.replace(whole, "[]");
+        inside(&mut draft);
+        let _: Pairs = serde_json::from_slice(&draft.body()).expect("still JSON");
     }
 }
 

@@ -5,7 +5,8 @@ use crate::{
     clock::{Clock, calls},
     support::{self, World, request},
 };
-use reveille_gateway::Protocol;
+use async_trait::async_trait;
+use reveille_gateway::{Draft, Fault, Interest, Protocol, Stage, Turn, Visit};
 use serde_json::{Value, json};
 
 fn world() -> World {
@@ -100,4 +101,47 @@ async fn calls_are_shown_in_the_protocols_own_form_and_taken_out_of_what_comes_b
     // Chat has no form for it.
     let (_, body) = world().ask(request(Protocol::Chat, &script(), true)).await;
     assert!(body.contains("Done.") && !body.contains("\"clock\""), "{body}");
+}
+
+/// Changes whatever was said with a certain word in it.
+struct Censor;
+
+impl Stage for Censor {
+    fn enter(&self, _: &Turn) -> Option<Box<dyn Visit>> {
+        Some(Box::new(Self))
+    }
+}
+
+#[async_trait]
+impl Visit for Censor {
+    async fn before_request(&mut self, draft: &mut Draft) -> Result<Interest, Fault> {
+        for (range, _) in draft.others_texts(&[b"hush"]) {
+            draft.replace(range, "\"-\"");
+        }
+        Ok(Interest::Leave)
+    }
+}
+
+/// What is taken out takes along what was to be changed in it.
+#[tokio::test(start_paused = true)]
+async fn what_is_taken_out_is_not_changed_as_well() {
+    let world = World::build(|settings| settings.show_calls = true, |gateway| gateway.stage(Censor));
+    let call = json!({"type": "mcp_call", "id": "mcp_reveille_1", "name": "clock", "output": "hush", "error": null});
+    let blocks = json!([
+        {"type": "server_tool_use", "id": "srvtoolu_reveille_1", "name": "clock", "input": {}},
+        {"type": "clock_tool_result", "tool_use_id": "srvtoolu_reveille_1", "content": "hush"},
+    ]);
+    let said = json!({"role": "assistant", "content": "hush"});
+    for (protocol, list) in [
+        (Protocol::Responses, json!([call, {"role": "user", "content": "a"}, call, said, call])),
+        (Protocol::Messages, json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": blocks}, said])),
+    ] {
+        let name = if protocol == Protocol::Responses { "input" } else { "messages" };
+        let body = json!({"model": "scripted", name: list});
+        let (status, answer) = world.ask(support::post(protocol.path(), body.to_string())).await;
+        assert_eq!(status, 200, "{answer}");
+        let got: Value = serde_json::from_slice(&world.log.requests().pop().unwrap().body).unwrap();
+        let text = got.to_string();
+        assert!(!text.contains("hush") && !text.contains("_reveille_") && text.contains("\"-\""), "{text}");
+    }
 }

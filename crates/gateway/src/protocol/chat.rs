@@ -4,6 +4,7 @@ use super::{Finish, Kind, Seen, WireUsage, counts};
 use crate::sse;
 use memchr::memmem::Finder;
 use serde::{Deserialize, de::IgnoredAny};
+use serde_json::{Map, Value, value::RawValue};
 use std::{borrow::Cow, sync::LazyLock};
 
 #[derive(Deserialize)]
@@ -13,7 +14,7 @@ struct Chunk<'a> {
     #[serde(default, deserialize_with = "counts")]
     usage: Option<WireUsage>,
     #[serde(borrow)]
-    error: Option<&'a serde_json::value::RawValue>,
+    error: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -22,6 +23,27 @@ struct Choice<'a> {
     index: u64,
     #[serde(borrow)]
     finish_reason: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    delta: Option<&'a RawValue>,
+}
+
+impl Choice<'_> {
+    fn says(&self) -> bool {
+        let delta = self.delta.and_then(|delta| serde_json::from_str::<Map<String, Value>>(delta.get()).ok());
+        delta.is_some_and(|delta| says(&delta))
+    }
+}
+
+/// A delta holds something of the answer. Whose it is, some upstreams say in every chunk.
+pub(crate) fn says(delta: &Map<String, Value>) -> bool {
+    let is_something = |value: &Value| match value {
+        Value::Null => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(list) => !list.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+        Value::Bool(_) | Value::Number(_) => true,
+    };
+    delta.iter().any(|(name, value)| name != "role" && is_something(value))
 }
 
 /// Quotes inside texts are escaped, so these are found only as keys.
@@ -43,7 +65,8 @@ pub fn read(frame: &[u8], seen: &mut Seen) -> Kind {
     if data.starts_with(b"[DONE]") {
         return Kind::End;
     }
-    if has_value(data, &FINISH) || has_value(data, &USAGE) || has_value(data, &ERROR) || has_further(data) {
+    let closes = has_value(data, &FINISH) || has_value(data, &USAGE) || has_value(data, &ERROR);
+    if closes || seen.finish.is_some() || has_further(data) {
         return closing(data, seen);
     }
     seen.choices |= bit(0);
@@ -98,6 +121,8 @@ fn closing(data: &[u8], seen: &mut Seen) -> Kind {
             Kind::Finish
         }
         None if chunk.choices.is_empty() => Kind::Other,
+        // Some upstreams put the counts after the finish into a chunk of the usual form.
+        None if is_finished(seen) && !chunk.choices.iter().any(Choice::says) => Kind::Other,
         // Some upstreams say in every chunk what was used so far.
         None => content(data, seen),
     }

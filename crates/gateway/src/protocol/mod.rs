@@ -1,7 +1,7 @@
 //! One small vocabulary, three wire protocols. What the rest of the gateway knows of an answer is a [`Kind`] per event
 //! and what was [`Seen`] so far; the adapters know the bytes.
 
-mod chat;
+pub(crate) mod chat;
 mod messages;
 pub(crate) mod responses;
 

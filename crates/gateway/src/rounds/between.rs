@@ -18,7 +18,7 @@ use crate::{
 };
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use std::{pin::Pin, time::Duration};
+use std::{collections::VecDeque, pin::Pin, time::Duration};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 /// Between two signs of life. The shortest patience known is 20 seconds, before a client warns its user.
@@ -28,6 +28,8 @@ pub(super) const ALIVE_EVERY: Duration = Duration::from_secs(12);
 pub(super) struct Between {
     pub(super) future: BoxFuture<'static, Done>,
     pub(super) alive: Pin<Box<Sleep>>,
+    /// It takes so long that the client gets whatever it can have meanwhile.
+    pub(super) waits: bool,
 }
 
 pub(super) struct Done {
@@ -46,6 +48,17 @@ impl Rounds {
     /// The answer of this round is complete: the stages say how the turn goes on.
     pub(super) fn finish(&mut self) {
         let (Some(mut again), Some(kept)) = (self.again.take(), self.kept.take()) else { return self.unread() };
+        if !self.dispatched {
+            // The answer came in one piece: the stages are told that it goes out before they are busy with its end.
+            let goes_out = |out: &VecDeque<(Bytes, bool)>| out.iter().any(|(_, answer)| *answer);
+            if !goes_out(&self.out) {
+                self.release();
+            }
+            self.dispatched = self.seen.begun && goes_out(&self.out);
+            if self.dispatched {
+                self.visits.on_dispatch();
+            }
+        }
         let mut visits = std::mem::take(&mut self.visits);
         let protocol = self.protocol;
         let (calls, plain, mut seen) = (self.calls, self.weave.is_plain(), self.seen.clone());
@@ -82,7 +95,14 @@ impl Rounds {
             };
             Done { visits, again, heard, next, results, owing }
         });
-        self.between = Some(Between { future, alive: Box::pin(sleep_until(Instant::now() + ALIVE_EVERY)) });
+        let alive = Box::pin(sleep_until(Instant::now() + pause::SHORT));
+        self.between = Some(Between { future, alive, waits: false });
+    }
+
+    /// What closes the answer waits; the words in it do not.
+    pub(super) fn release(&mut self) {
+        let words = self.weave.release(&mut self.closing);
+        self.out.extend(words.into_iter().map(|bytes| (bytes, true)));
     }
 
     /// The answer is too large to be looked into: it is over, unless something in it is not for the client.

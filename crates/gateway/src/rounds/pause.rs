@@ -9,7 +9,7 @@ use std::{pin::pin, time::Duration};
 use tokio::time::timeout;
 
 /// Decisions that take longer are waits.
-const SHORT: Duration = Duration::from_secs(1);
+pub(super) const SHORT: Duration = Duration::from_secs(1);
 
 /// What the stages decide. `heard` is read where it was not yet; `beside` bytes wait with the turn. Where there is no room to
 /// wait, the turn is over, unless the model waits for the answer to a call.

@@ -3,6 +3,7 @@
 use super::{
     Again,
     between::{ALIVE_EVERY, Between},
+    pause::SHORT,
     recording::Recording,
     weave::{Weave, weave},
 };
@@ -135,6 +136,11 @@ impl Rounds {
             }
         }
         ready!(between.alive.as_mut().poll(cx));
+        if !std::mem::replace(&mut between.waits, true) {
+            between.alive.as_mut().reset(Instant::now() + ALIVE_EVERY.saturating_sub(SHORT));
+            self.release();
+            return Poll::Ready(());
+        }
         between.alive.as_mut().reset(Instant::now() + ALIVE_EVERY);
         self.out.push_back((self.weave.alive(), false));
         Poll::Ready(())

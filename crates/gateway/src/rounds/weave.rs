@@ -26,6 +26,12 @@ pub(crate) trait Weave: Send {
         true
     }
 
+    /// It may be long until the answer is over: what the client need not wait for of the frames that close it. They close it
+    /// without that afterwards.
+    fn release(&mut self, _closing: &mut [Bytes]) -> Vec<Bytes> {
+        Vec::new()
+    }
+
     /// Another round follows instead of what would have closed the answer; what has to go out of that all the same.
     /// `results` are those of the round's calls that were answered here.
     fn again(&mut self, closing: Vec<Bytes>, heard: &Heard, results: &[ToolResult]) -> Vec<Bytes>;

@@ -215,3 +215,80 @@ async fn signs_of_life_after_a_hidden_block_are_of_the_kind_that_counts() {
     let (_, body) = world(&patient()).ask(request(Protocol::Messages, &script, true)).await;
     assert!(body.contains("event: ping") && !body.contains("text_delta\",\"text\":\"\""), "{body}");
 }
+
+/// The counts come after the finish, in a chunk of the usual form.
+#[tokio::test(start_paused = true)]
+async fn counts_beside_an_empty_delta_are_no_more_words() {
+    let counts = |tokens: u64| json!({"usage": {"prompt_tokens": 1, "completion_tokens": tokens}});
+    let empty = json!({"role": "assistant", "content": "", "reasoning_details": []});
+    let answer = |text: &str, tokens: u64| {
+        raw(&[
+            chunk(json!({"role": "assistant", "content": text}), json!({})),
+            chunk(empty.clone(), json!({"finish_reason": "stop"})),
+            chunk(empty.clone(), json!({})),
+            chunk(empty.clone(), counts(tokens)),
+            json!("data: [DONE]"),
+        ])
+    };
+    let mut script = answer("One.", 3);
+    script["then"] = json!([answer("Two.", 4)]);
+    let world = world(&patient());
+    let mut response = world.send(Protocol::Chat, &script, true).await;
+    let (mut body, began) = (String::new(), tokio::time::Instant::now());
+    while let Some(piece) = next(&mut response).await {
+        let closes = piece.contains("\"stop\"") || piece.contains("usage");
+        assert!(!closes || began.elapsed() >= Duration::from_secs(60), "closed before the hold: {piece}");
+        body += &piece;
+    }
+    assert_eq!((body.matches("\"stop\"").count(), body.matches("\"usage\"").count()), (1, 1), "{body}");
+    assert!(body.contains("\"completion_tokens\":7"), "{body}");
+    assert_eq!(body.matches("assistant").count(), 1, "{body}");
+    assert_eq!(world.reports.all()[0].usage.unwrap().output_tokens, 7);
+}
+
+/// Some upstreams say their last words, or all of them, in the chunk that ends them.
+#[tokio::test(start_paused = true)]
+async fn last_words_do_not_wait_for_the_end() {
+    let last = |delta: Value| chunk(delta, json!({"finish_reason": "stop"}));
+    let first = chunk(json!({"role": "assistant", "content": "At "}), json!({}));
+    let done = json!("data: [DONE]");
+    for (events, text) in [
+        (vec![first, last(json!({"content": "four."})), done.clone()], "At four."),
+        (vec![last(json!({"role": "assistant", "content": "At four."})), done], "At four."),
+    ] {
+        let mut script = raw(&events);
+        script["then"] = json!([{"steps": [{"text": "Tea!"}]}]);
+        let clock = patient();
+        let world = world(&clock);
+        let mut response = world.send(Protocol::Chat, &script, true).await;
+        let (mut body, began) = (String::new(), tokio::time::Instant::now());
+        while !body.contains("four.") {
+            body += &next(&mut response).await.expect("words");
+        }
+        assert!(began.elapsed() <= Duration::from_secs(1), "{:?}", began.elapsed());
+        assert!(!body.contains("\"stop\""), "{body}");
+        assert_eq!(clock.seen(), ["dispatch"]);
+        while let Some(piece) = next(&mut response).await {
+            body += &piece;
+        }
+        let (texts, _, reason, _) = accumulate(Protocol::Chat, &body.replace(": keep-alive\n\n", ""));
+        assert_eq!((texts, reason.as_str()), (vec![format!("{text}\n\nTea!")], "stop"), "{body}");
+        assert_eq!(clock.seen(), ["dispatch"]);
+    }
+}
+
+/// An answer may be complete with its first piece: that it goes out is said all the same.
+#[tokio::test(start_paused = true)]
+async fn an_answer_in_one_piece_is_dispatched_and_passes_as_it_came() {
+    let events = [
+        chunk(json!({"role": "assistant", "content": "hi"}), json!({})),
+        chunk(json!({"content": " there"}), json!({"finish_reason": "stop"})),
+        json!("data: [DONE]"),
+    ];
+    let script = raw(&events);
+    let clock = Clock::default();
+    let world = world(&clock);
+    let (_, body) = world.ask(request(Protocol::Chat, &script, true)).await;
+    assert_eq!(body, script["steps"][0]["raw"]);
+    assert_eq!(clock.seen(), ["dispatch"]);
+}

@@ -1,7 +1,7 @@
 //! Several streams of chunks as one.
 
 use crate::{
-    protocol::Kind,
+    protocol::{Kind, chat::says},
     rounds::{
         heard::{Heard, event, frame, sum},
         weave::{Fate, Served, Weave},
@@ -25,6 +25,8 @@ pub(crate) struct Chunks {
     calls: Vec<(u64, Option<u64>)>,
     /// Words of an earlier round went out, and none of this one yet.
     pause: bool,
+    /// The client has got something, and with it whose answer it is.
+    begun: bool,
 }
 
 impl Chunks {
@@ -82,6 +84,14 @@ impl Chunks {
         Some(call)
     }
 
+    /// Nothing the client has not got already.
+    fn is_empty(&self, chunk: &Value) -> bool {
+        let choices = chunk["choices"].as_array().is_some_and(|choices| !choices.is_empty());
+        let delta = chunk.pointer("/choices/0/delta").and_then(Value::as_object);
+        let says = delta.is_some_and(|delta| says(delta) || (!self.begun && delta.contains_key("role")));
+        choices && !says && chunk["choices"][0]["finish_reason"].is_null() && !chunk["usage"].is_object()
+    }
+
     /// What the client's finish is: a turn whose only calls were ours has none to answer.
     fn finish(&self, chunk: &mut Value) {
         let open = self.calls.iter().any(|(_, shown)| shown.is_some());
@@ -94,12 +104,18 @@ impl Chunks {
     }
 }
 
-/// Nothing the client has not got already.
-fn is_empty(chunk: &Value) -> bool {
-    let choices = chunk["choices"].as_array().is_some_and(|choices| !choices.is_empty());
-    let delta = chunk.pointer("/choices/0/delta").and_then(Value::as_object);
-    let says = delta.is_some_and(|delta| delta.values().any(|value| !value.is_null() && *value != ""));
-    choices && !says && chunk["choices"][0]["finish_reason"].is_null() && !chunk["usage"].is_object()
+/// What a chunk says, as one that ends nothing; the chunk itself is left with the end alone. `None`: it says nothing.
+fn last_words(chunk: &mut Value) -> Option<Value> {
+    let mut words = chunk.clone();
+    words.as_object_mut()?.remove("usage");
+    let (mut said, choices) = (false, chunk["choices"].as_array_mut()?);
+    for (choice, words) in choices.iter_mut().zip(words["choices"].as_array_mut()?) {
+        words.as_object_mut()?.insert("finish_reason".into(), Value::Null);
+        let Some(Value::Object(delta)) = choice.get_mut("delta") else { continue };
+        said |= says(delta);
+        delta.clear();
+    }
+    said.then_some(words)
 }
 
 impl Weave for Chunks {
@@ -110,7 +126,10 @@ impl Weave for Chunks {
             // Counts, after the finish.
             Kind::Other => return Fate::Pass,
             // A call has its name in its first chunk.
-            Kind::Begin | Kind::Content if self.is_plain() => return Fate::Pass,
+            Kind::Begin | Kind::Content if self.is_plain() => {
+                self.begun = true;
+                return Fate::Pass;
+            }
             _ if self.is_plain() && !self.calls_ours(raw) => {
                 // Calls are counted, since later ones may be shifted.
                 if kind == Kind::ToolCall
@@ -118,7 +137,11 @@ impl Weave for Chunks {
                 {
                     self.change(&mut chunk);
                 }
-                return if kind == Kind::Finish { Fate::Close } else { Fate::Pass };
+                if kind == Kind::Finish {
+                    return Fate::Close;
+                }
+                self.begun = true;
+                return Fate::Pass;
             }
             _ => {}
         }
@@ -126,8 +149,11 @@ impl Weave for Chunks {
         self.change(&mut chunk);
         match kind {
             Kind::Finish => Fate::CloseWith(frame(None, &chunk)),
-            _ if is_empty(&chunk) => Fate::Drop,
-            _ => Fate::Replace(frame(None, &chunk)),
+            _ if self.is_empty(&chunk) => Fate::Drop,
+            _ => {
+                self.begun = true;
+                Fate::Replace(frame(None, &chunk))
+            }
         }
     }
 
@@ -139,18 +165,31 @@ impl Weave for Chunks {
         Bytes::from_static(b": keep-alive\n\n")
     }
 
+    fn release(&mut self, closing: &mut [Bytes]) -> Vec<Bytes> {
+        let mut released = Vec::new();
+        for raw in closing {
+            let Some(mut chunk) = event(raw) else { continue };
+            if let Some(words) = last_words(&mut chunk) {
+                released.push(frame(None, &words));
+                *raw = frame(None, &chunk);
+            }
+        }
+        self.begun |= !released.is_empty();
+        released
+    }
+
     fn again(&mut self, closing: Vec<Bytes>, heard: &Heard, _: &[ToolResult]) -> Vec<Bytes> {
         if self.round == 0 {
             self.head.clone_from(&heard.head);
         }
-        // Some upstreams say their last words in the chunk that ends them.
         let rest = closing.iter().filter_map(|raw| {
             let mut chunk = event(raw)?;
             *chunk.pointer_mut("/choices/0/finish_reason")? = Value::Null;
             chunk.as_object_mut()?.remove("usage");
-            (!is_empty(&chunk)).then(|| frame(None, &chunk))
+            (!self.is_empty(&chunk)).then(|| frame(None, &chunk))
         });
-        let rest = rest.collect();
+        let rest: Vec<Bytes> = rest.collect();
+        self.begun |= !rest.is_empty();
         self.spent = sum(&self.spent, &heard.usage);
         self.base += self.calls.iter().filter(|(_, shown)| shown.is_some()).count() as u64;
         self.calls.clear();
@@ -166,6 +205,11 @@ impl Weave for Chunks {
             let Some(mut chunk) = event(&raw) else { return raw };
             for (name, value) in &self.head {
                 chunk[name] = value.clone();
+            }
+            if self.begun
+                && let Some(Value::Object(delta)) = chunk.pointer_mut("/choices/0/delta")
+            {
+                delta.remove("role");
             }
             if chunk["usage"].is_object() {
                 chunk["usage"] = usage.clone();

@@ -161,8 +161,21 @@ impl Rounds {
         match self.protocol.is_complete(&self.seen) {
             true if self.seen.failed => self.close(Outcome::Reported),
             true => self.finish(),
-            false => self.give_up(fault),
+            false => {
+                self.unanswered(&fault);
+                self.give_up(fault);
+            }
         }
+    }
+
+    /// A later round fails. Where nothing of it went out, the model was not told what it was asked with. The client need not
+    /// stay for that to be known.
+    pub(super) fn unanswered(&mut self, fault: &Fault) {
+        if self.dispatched || self.ledger.report.rounds < 2 || self.visits.is_empty() {
+            return;
+        }
+        let (mut visits, fault) = (std::mem::take(&mut self.visits), fault.clone());
+        tokio::spawn(async move { visits.on_unanswered(&fault).await });
     }
 
     /// The turn ends as an error.

@@ -39,11 +39,20 @@ impl Rounds {
             return self.fail(Fault::EventTooLarge { upstream, max });
         }
         match self.seen.failed {
-            true if !failed => self.vigil = Some(Vigil::closing()),
+            true if !failed => {
+                self.reported();
+                self.vigil = Some(Vigil::closing());
+            }
             true => {}
             false if self.seen.ended => self.finish(),
             false => {}
         }
+    }
+
+    /// The upstream said itself that it failed.
+    fn reported(&mut self) {
+        let (upstream, why) = (self.upstream(), "it reported an error".into());
+        self.unanswered(&Fault::Broken { upstream, why });
     }
 
     /// One frame of a block. `run` is the part of it before that passes as it is.
@@ -122,6 +131,7 @@ impl Rounds {
             self.flush(&rest, &mut run);
         }
         if self.seen.failed {
+            self.reported();
             return self.close(Outcome::Reported);
         }
         self.finish();

@@ -63,6 +63,10 @@ impl Visit for Visitor {
         self.note("no room");
     }
 
+    async fn on_unanswered(&mut self, _: &Fault) {
+        self.note("unanswered");
+    }
+
     async fn on_finish(&mut self, seen: &Seen) -> Next {
         for call in &seen.calls {
             self.note(format!("{} {}", call.name, call.arguments));

@@ -172,6 +172,31 @@ async fn a_second_answer_that_fails_ends_what_was_owed_as_an_error_and_the_rest_
     }
 }
 
+/// A round that breaks before any of it went out told the model nothing, however it began.
+#[tokio::test(start_paused = true)]
+async fn the_stages_hear_of_a_round_that_dies_before_it_says_anything() {
+    for protocol in Protocol::ALL {
+        let error = match protocol {
+            Protocol::Chat => "data: {\"error\":{\"message\":\"busy\"}}\n\n",
+            _ => "event: error\ndata: {\"type\":\"error\",\"error\":{\"message\":\"busy\"}}\n\n",
+        };
+        let dead = [json!(["cut"]), json!(["stall"]), json!(["close"]), json!([{"raw": error}, "stall"])];
+        for steps in dead {
+            let script = json!({"steps": [{"text": "One."}], "then": [{"steps": steps}]});
+            let clock = Clock { hold: Some(Duration::from_secs(60)), ..Clock::default() };
+            let (_, body) = world(&clock).ask(request(protocol, &script, true)).await;
+            assert!(body.contains("error"), "{body}");
+            tokio::task::yield_now().await;
+            assert_eq!(clock.seen(), ["dispatch", "unanswered"], "{protocol:?} {steps}");
+        }
+        let script = json!({"steps": [{"text": "One."}], "then": [{"steps": [{"text": "Two."}, "cut"]}]});
+        let clock = Clock { hold: Some(Duration::from_secs(60)), ..Clock::default() };
+        world(&clock).ask(request(protocol, &script, true)).await;
+        tokio::task::yield_now().await;
+        assert_eq!(clock.seen(), ["dispatch", "dispatch"], "{protocol:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_ends_on_a_hidden_call_has_nothing_for_the_client_to_answer() {
     #[derive(Clone)]

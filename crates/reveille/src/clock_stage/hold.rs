@@ -6,7 +6,7 @@ use crate::{
     tools::HeldFor,
 };
 use futures_util::future::{Either, pending};
-use reveille_core::{Millis, SessionId};
+use reveille_core::{Millis, SessionId, Timestamp};
 use reveille_gateway::Waiting;
 use std::time::Duration;
 
@@ -60,13 +60,15 @@ impl ClockVisit {
         }
     }
 
-    /// How long this turn may be held now.
-    fn patience(&self) -> Option<Option<Duration>> {
+    /// How long this turn may wait now, for a reminder or with a call that stands by: `None` not at all, `Some(None)` without
+    /// limit.
+    pub(super) fn patience(&self) -> Option<Option<Duration>> {
         let limit = self.limit()?;
-        Some(match self.waiting {
-            Waiting::Pinged => Some(limit.map_or(PINGED_MAX, |limit| limit.min(PINGED_MAX))),
-            Waiting::Alive | Waiting::Silent => limit,
-        })
+        let pinged = match self.waiting {
+            Waiting::Pinged => Some(left(PINGED_MAX, self.since(self.quiet_since))?),
+            Waiting::Alive | Waiting::Silent => None,
+        };
+        Some([limit, pinged].into_iter().flatten().min())
     }
 
     /// How long a turn like this may be held: `None` not at all, `Some(None)` without limit. A client that waits for a whole
@@ -77,8 +79,12 @@ impl ClockVisit {
         if limit.is_zero() {
             return Some(None);
         }
-        let spent = if whole { self.began.elapsed() } else { Duration::ZERO };
-        limit.checked_sub(spent).filter(|left| !left.is_zero()).map(Some)
+        let spent = if whole { self.since(self.began) } else { Duration::ZERO };
+        left(limit, spent).map(Some)
+    }
+
+    fn since(&self, at: Timestamp) -> Duration {
+        Duration::from_millis(self.desk.engine.now().since(at).get())
     }
 
     /// How far away something may be for which this turn will be held, as far as is known before its end.
@@ -90,4 +96,9 @@ impl ClockVisit {
             Some(Some(limit)) => HeldFor::AtMost(Millis::new(limit.as_millis() as u64)),
         }
     }
+}
+
+/// `None`: nothing.
+fn left(limit: Duration, spent: Duration) -> Option<Duration> {
+    limit.checked_sub(spent).filter(|left| !left.is_zero())
 }

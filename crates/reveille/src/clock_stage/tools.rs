@@ -6,8 +6,9 @@ use crate::{
     tools::{Tool, ToolBody, ToolCall},
 };
 use reveille_core::{Millis, Reject, SessionId};
-use reveille_gateway::{self as gateway, Draft, Protocol, ToolResult, Waiting};
+use reveille_gateway::{self as gateway, Draft, Protocol, ToolResult};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// The actions of `clock`, as the log may name them; what else a model wrote there is its text.
 const ACTIONS: [&str; 4] = ["schedule", "list", "cancel", "clear"];
@@ -117,9 +118,9 @@ impl ClockVisit {
         self.present(&session);
         let engine = self.desk.engine.clone();
         let stop = self.desk.stop.clone();
-        let standby_max = (self.waiting == Waiting::Silent)
-            .then(|| Millis::new(self.desk.max_hold_whole.as_millis() as u64))
-            .filter(|max| !max.is_zero());
+        // A client that has no patience left is answered, and the model asked again, at once.
+        let patience = self.patience().unwrap_or(Some(Duration::ZERO));
+        let standby_max = patience.map(|max| Millis::new(max.as_millis() as u64));
         let tool_call = ToolCall {
             engine: &engine,
             session: session.clone(),

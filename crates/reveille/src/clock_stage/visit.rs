@@ -13,7 +13,7 @@ use crate::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use reveille_core::{
-    Call, Command, Reject, Reply, SessionId, Thread,
+    Call, Command, Reject, Reply, SessionId, Thread, Timestamp,
     thread::{Answered, Aside},
 };
 use reveille_gateway::{
@@ -21,7 +21,6 @@ use reveille_gateway::{
     Voice, Waiting, Words,
 };
 use std::{ops::Range, sync::Arc};
-use tokio::time::Instant;
 
 /// What a turn is known by.
 pub(super) enum Mark {
@@ -41,7 +40,10 @@ pub struct ClockVisit {
     pub(super) by_answer: bool,
     /// How its client waits: of the request's own words, until there is an answer to go by.
     pub(super) waiting: Waiting,
-    pub(super) began: Instant,
+    pub(super) began: Timestamp,
+    /// When the client last got anything but signs of life, and whether it has got something since.
+    pub(super) quiet_since: Timestamp,
+    spoken: bool,
     /// No part of the conversation: a title, a summary; a sub-agent's call.
     side: bool,
     pub(super) subagent: bool,
@@ -90,6 +92,7 @@ impl ClockVisit {
             Some(Err(reject)) => (None, Some(reject)),
             None => (None, None),
         };
+        let now = desk.engine.now();
         Self {
             desk,
             request: turn.id.clone(),
@@ -97,7 +100,9 @@ impl ClockVisit {
             unnamed,
             by_answer,
             waiting: if turn.stream { Waiting::Alive } else { Waiting::Silent },
-            began: Instant::now(),
+            began: now,
+            quiet_since: now,
+            spoken: false,
             side: turn.side,
             subagent: turn.subagent,
             passive: false,
@@ -177,6 +182,9 @@ impl ClockVisit {
     async fn finish(&mut self, seen: &Seen) -> Result<Next, EngineError> {
         self.answered = self.couriers.len();
         (self.said, self.waiting) = (None, seen.waiting);
+        if std::mem::take(&mut self.spoken) {
+            self.quiet_since = self.desk.engine.now();
+        }
         self.remember(seen);
         self.settle().await?;
         if self.passive {
@@ -339,6 +347,7 @@ impl Visit for ClockVisit {
     }
 
     fn on_dispatch(&mut self) {
+        self.spoken = true;
         for courier in self.couriers.drain(..) {
             courier.arrived();
         }

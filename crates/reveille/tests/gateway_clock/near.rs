@@ -137,3 +137,50 @@ async fn an_answer_in_one_piece_is_held_as_such() {
     assert!(within("it ends in time", call).await.unwrap().contains("in one piece"));
     upstream.abort();
 }
+
+fn timer(arguments: Value) -> Value {
+    json!({"tool": {"name": "timer", "arguments": arguments}})
+}
+
+/// In the background; the model's timer stands by when this returns.
+async fn standing(site: &Site, api: &str, plan: &Value, stream: bool) -> JoinHandle<String> {
+    let (url, body) = (format!("{}{}", site.world.url, path(api)), request(api, &[&script(plan)], stream));
+    let request = site.world.http.post(url).header("x-reveille-session", "s").json(&body);
+    let call = tokio::spawn(async move { request.send().await.unwrap().text().await.unwrap() });
+    site.world.standing_count(1).await;
+    call
+}
+
+/// A call that stands by waits no longer than its client does.
+#[tokio::test]
+async fn a_timer_stands_by_within_the_patience_for_pings() {
+    let site = site_with(|config| config.gateway.tools = vec!["timer".into()]).await;
+    let far = || timer(json!({"total_duration": 3600, "reason": "build"}));
+    // Nothing but calls: the client sees pings all the while.
+    let plan = json!({"steps": [far()], "then": [{"steps": [far()]}, says("Still building.")]});
+    let call = standing(&site, "messages", &plan, true).await;
+    site.world.advance(279);
+    assert_eq!(site.got().len(), 1);
+    site.world.advance(1);
+    let body = within("it ends before the client gives up", call).await.unwrap();
+    assert!(body.contains("Still building."), "{body}");
+    assert_eq!(site.got().len(), 3, "the second had no time left");
+}
+
+#[tokio::test]
+async fn a_timer_in_a_whole_answer_stands_by_for_what_is_left() {
+    for api in APIS {
+        let site = site_with(|config| config.gateway.tools = vec!["timer".into()]).await;
+        let part = || timer(json!({"total_duration": 3600, "timeout_duration": 200, "reason": "build"}));
+        let plan = json!({"steps": [part()], "then": [{"steps": [part()]}, says("Still building.")]});
+        let call = standing(&site, api, &plan, false).await;
+        site.world.advance(200);
+        site.until_got(2).await;
+        site.world.standing_count(1).await;
+        site.world.advance(39);
+        assert_eq!(site.got().len(), 2);
+        site.world.advance(1);
+        let body = within("it ends in time", call).await.unwrap();
+        assert!(body.contains("Still building."), "{body}");
+    }
+}

@@ -74,6 +74,16 @@ impl Fault {
         }
     }
 
+    /// The same words without any that others wrote, who may have repeated what they were sent: for logs.
+    pub fn discreet(&self) -> String {
+        match self {
+            Fault::Answered { upstream, status, .. } => format!("upstream `{upstream}` answered {status}"),
+            Fault::InvalidJson(_) => "the request body is not valid JSON".into(),
+            Fault::NoModel(_) => "the request body must be a JSON object with a `model`".into(),
+            other => other.to_string(),
+        }
+    }
+
     pub fn code(&self) -> &'static str {
         match self {
             Fault::InvalidJson(_) => "invalid_json",

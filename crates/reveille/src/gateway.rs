@@ -45,7 +45,7 @@ impl Observer for Notes {
         let turn = &report.turn;
         let ms = |duration: std::time::Duration| duration.as_millis() as u64;
         let fault = match &report.outcome {
-            Outcome::Failed(fault) => Some(cut(&fault.to_string())),
+            Outcome::Failed(fault) => Some(cut(&fault.discreet())),
             Outcome::Complete | Outcome::Reported | Outcome::ClientGone => None,
         };
         let (input, output) = report.usage.map(|usage| (usage.input_tokens, usage.output_tokens)).unzip();

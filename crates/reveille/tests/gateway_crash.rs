@@ -24,7 +24,7 @@ impl Site {
         let upstream = Upstream::new(&["scripted"]).listen("127.0.0.1:0").await.unwrap();
         let home = Home::default();
         home.write_config(&format!(
-            "[limits]\nlease = \"1s\"\n[[gateway.upstream]]\nname = \"script\"\nbase_url = \"{}\"\nprotocols = [\"chat\", \"messages\"]\n",
+            "[limits]\nlease = \"1s\"\n[[gateway.upstream]]\nname = \"script\"\nbase_url = \"{}\"\nprotocols = [\"chat\", \"messages\", \"responses\"]\n",
             upstream.url()
         ));
         Self { home, upstream }
@@ -55,7 +55,12 @@ fn request(content: &str, stream: bool) -> Value {
 }
 
 fn call(daemon: &Daemon, api: &str, body: &Value) -> reqwest::RequestBuilder {
-    client().post(format!("{}/v1/{api}", daemon.url)).header("x-reveille-session", "s").json(body)
+    let mut body = body.clone();
+    if api == "responses" {
+        let said = body.as_object_mut().unwrap().remove("messages").unwrap();
+        body["input"] = said;
+    }
+    client().post(format!("{}/v1/{api}", daemon.url)).header("x-reveille-session", "s").json(&body)
 }
 
 async fn tool(daemon: &Daemon, arguments: Value) -> Value {
@@ -71,9 +76,11 @@ async fn status(daemon: &Daemon) -> String {
     text(&session(daemon).await["reminders"][0]["status"])
 }
 
+const CALLS: [(&str, bool); 3] = [("chat/completions", true), ("messages", false), ("responses", true)];
+
 #[tokio::test]
 async fn a_reminder_reserved_by_a_killed_server_is_told_once_in_the_end() {
-    for (api, stream) in [("chat/completions", true), ("messages", false)] {
+    for (api, stream) in CALLS {
         let site = Site::new().await;
         let daemon = site.home.serve().await;
         tool(&daemon, json!({"action": "schedule", "items": [{"task": "茶", "in": 1}]})).await;
@@ -83,23 +90,68 @@ async fn a_reminder_reserved_by_a_killed_server_is_told_once_in_the_end() {
         until("the call is upstream", || async { site.got("scheduled task") == 1 }).await;
         daemon.kill().await;
         assert!(within("the client notices", lost).await.unwrap().is_err());
-
-        let daemon = site.home.serve().await;
-        until("the lease has run out", || async {
-            session(&daemon).await["inbox"][0]["leased_until"].as_i64().is_none_or(|until| until <= now())
-        })
-        .await;
-        let answer = call(&daemon, api, &request("hello", stream)).send().await.unwrap().text().await.unwrap();
-        assert!(answer.contains("Hello!"), "{answer}");
-        assert_eq!(site.got("scheduled task"), 2, "the one that was lost, and the one that was answered");
-        until("it is delivered", || async { status(&daemon).await == "delivered" }).await;
-        // A second life, and the next call: told once.
-        daemon.kill().await;
-        let daemon = site.home.serve().await;
-        call(&daemon, api, &request("hello", stream)).send().await.unwrap().text().await.unwrap();
-        assert_eq!(site.got("scheduled task"), 2);
-        assert_eq!(session(&daemon).await["reminders"][0]["deliveryCount"], 1);
+        is_told_once(&site, api, stream).await;
     }
+}
+
+/// The same when it was a held turn that went on with it.
+#[tokio::test]
+async fn a_reminder_that_continued_a_killed_servers_turn_is_told_once_in_the_end() {
+    for (api, stream) in CALLS {
+        let site = Site::new().await;
+        let daemon = site.home.serve().await;
+        let item = json!({"task": "茶", "in": 1});
+        let schedule = json!({"tool": {"name": "clock", "arguments": {"action": "schedule", "items": [item]}}});
+        let plan = json!({"steps": [schedule], "then": [{"steps": [{"text": "I will."}]}, {"head_after": 600_000}]});
+        let sending = call(&daemon, api, &request(&format!("script:{plan}"), stream));
+        let lost = tokio::spawn(async move { sending.send().await?.text().await });
+        until("the turn goes on", || async { site.got("scheduled task") == 1 }).await;
+        daemon.kill().await;
+        assert!(within("the client notices", lost).await.unwrap().is_err());
+        is_told_once(&site, api, stream).await;
+    }
+}
+
+/// A call took the reminder along and was lost with its server: the next one tells it, and none after that.
+async fn is_told_once(site: &Site, api: &str, stream: bool) {
+    let daemon = site.home.serve().await;
+    until("the lease has run out", || async {
+        session(&daemon).await["inbox"][0]["leased_until"].as_i64().is_none_or(|until| until <= now())
+    })
+    .await;
+    let answer = call(&daemon, api, &request("hello", stream)).send().await.unwrap().text().await.unwrap();
+    assert!(answer.contains("Hello!"), "{answer}");
+    assert_eq!(site.got("scheduled task"), 2, "the one that was lost, and the one that was answered");
+    until("it is delivered", || async { status(&daemon).await == "delivered" }).await;
+    // A second life, and the next call: told once.
+    daemon.kill().await;
+    let daemon = site.home.serve().await;
+    call(&daemon, api, &request("hello", stream)).send().await.unwrap().text().await.unwrap();
+    assert_eq!(site.got("scheduled task"), 2);
+    assert_eq!(session(&daemon).await["reminders"][0]["deliveryCount"], 1);
+}
+
+/// An upstream that refuses may repeat what it was sent; so may whoever reads what is no request.
+#[tokio::test]
+async fn what_others_repeat_is_not_in_the_log() {
+    let site = Site::new().await;
+    let daemon = site.home.serve().await;
+    tool(&daemon, json!({"action": "schedule", "items": [{"task": "tea", "in": 1}]})).await;
+    until("it is due", || async { status(&daemon).await == "due" }).await;
+    let refuses = json!({"status": 400, "body": "you said: secret 茶"});
+    let list = json!({"tool": {"name": "clock", "arguments": {"action": "list"}}});
+    for plan in [refuses.clone(), json!({"steps": [list], "then": [refuses]})] {
+        let sent = call(&daemon, "chat/completions", &request(&format!("script:{plan}"), false)).send().await.unwrap();
+        assert_eq!(sent.status(), 400);
+        assert!(sent.text().await.unwrap().contains("secret"), "the client is told");
+    }
+    let odd = call(&daemon, "chat/completions", &json!("secret 茶")).send().await.unwrap();
+    assert_eq!(odd.status(), 400);
+    let log = || std::fs::read_to_string(site.home.log()).unwrap();
+    until("it is logged", || async { log().matches("outcome=").count() == 3 }).await;
+    let log = log();
+    assert!(log.contains("it was not") && log.contains("`script` answered 400"), "{log}");
+    assert!(!log.contains("secret") && !log.contains('茶'), "{log}");
 }
 
 /// Who was told what and when can be read from the log, but not what it was about.

@@ -356,7 +356,10 @@ impl Visit for ClockVisit {
     async fn on_unanswered(&mut self, why: &Fault) {
         let (request, session) = (&self.request, &self.session);
         let messages = self.couriers.len().saturating_sub(self.answered);
-        tracing::warn!(target: "reveille::clock", request, ?session, messages, %why, "what the model was to be told, it was not");
+        let fault = why.discreet();
+        tracing::warn!(target: "reveille::clock", request, ?session, messages, fault, "what the model was to be told, it was not");
+        // An upstream that refuses may repeat what it refuses.
+        tracing::debug!(target: "reveille::clock", request, %why, "in the upstream's words");
         // Dropped, they go back into the inbox.
         self.couriers.truncate(self.answered);
         self.settled.clear();

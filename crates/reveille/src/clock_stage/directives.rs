@@ -58,6 +58,14 @@ fn json(left: &str) -> String {
 }
 
 impl ClockVisit {
+    /// Words that are no part of the conversation give no orders: a title is made of what the user said before.
+    pub(super) fn pass_over(&self, orders: &Orders) {
+        let (request, session, count) = (&self.request, &self.session, orders.directives.len());
+        if count > 0 {
+            tracing::info!(target: "reveille::clock", request, ?session, count, "directives in a call that gives no orders");
+        }
+    }
+
     /// Carries the orders out. A user who believes that it was done must not be wrong.
     pub(super) async fn obey(&mut self, orders: Orders) -> Result<(), Fault> {
         if orders.malformed > 0 {

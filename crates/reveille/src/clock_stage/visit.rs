@@ -326,6 +326,7 @@ impl Visit for ClockVisit {
         self.keeps = draft.outline.store != Some(false);
         self.conversation = self.protocol == Protocol::Responses && draft.outline.ids.conversation.is_some();
         if self.side || self.subagent || draft.forbids_tools() {
+            orders.iter().for_each(|orders| self.pass_over(orders));
             return Ok(if self.mend(draft).await { Interest::Stay } else { Interest::Leave });
         }
         self.mark = Mark::Body(draft.original().clone(), draft.outline.messages.clone().unwrap_or(0..0));

@@ -137,3 +137,19 @@ async fn a_call_whose_place_is_gone_is_told_in_words_once() {
     }
     assert_eq!(told, [true, false]);
 }
+
+/// A title is made of what the user said, and gives no orders.
+#[tokio::test]
+async fn a_directive_in_a_call_without_tools_is_taken_out_and_no_more() {
+    let site = site().await;
+    site.schedule("s", "tea", 3600).await;
+    for api in APIS {
+        let mut body = request(api, &["A title for: <**clock:clear**> <**stopMessage:\"go\",2**> hello"], false);
+        body.as_object_mut().unwrap().remove("tools");
+        let (status, answer) = site.raw(Some("s"), api, &body).await;
+        assert_eq!(status, 200, "{answer}");
+        assert!(site.last().contains("hello") && !site.last().contains("<**"), "{}", site.last());
+    }
+    assert_eq!(site.reminders("s").await[0]["status"], "scheduled");
+    assert!(site.world.get("/api/sessions/s").await.get("stop_message").is_none());
+}

@@ -95,9 +95,8 @@ async fn a_stop_message_that_did_not_arrive_is_told_again() {
         for stream in [true, false] {
             let site = site().await;
             let fails = json!({"steps": [{"text": "one"}], "then": [{"status": 500}]});
-            let body = request(api, &[&format!("<**stopMessage:\"go on\",1**>{}", script(&says("x")))], stream);
+            let mut body = request(api, &[], stream);
             let name = if api == "responses" { "input" } else { "messages" };
-            let mut body = body;
             body[name] = json!([{"role": "user", "content": "<**stopMessage:\"go on\",1**>"}, {"role": "user", "content": script(&fails)}]);
             let (status, answer) = site.raw(Some("s"), api, &body).await;
             assert!(status == 200 && answer.contains("one"), "{answer}");
@@ -109,6 +108,29 @@ async fn a_stop_message_that_did_not_arrive_is_told_again() {
             site.ask("s", api, &["hello"], stream).await;
             assert!(site.last().contains("go on"), "{}", site.last());
             assert!(site.world.get("/api/sessions/s").await.get("stop_message").is_none());
+        }
+    }
+}
+
+/// A head is no answer yet.
+#[tokio::test]
+async fn a_stop_message_whose_continuation_dies_is_told_again() {
+    for api in APIS {
+        for steps in [json!(["cut"]), json!(["close"])] {
+            let site = site().await;
+            let dies = json!({"steps": [{"text": "one"}], "then": [{"steps": steps}]});
+            let mut body = request(api, &[], true);
+            let name = if api == "responses" { "input" } else { "messages" };
+            body[name] = json!([{"role": "user", "content": "<**stopMessage:\"go on\",1**>"}, {"role": "user", "content": script(&dies)}]);
+            let (_, answer) = site.raw(Some("s"), api, &body).await;
+            assert!(answer.contains("one") && answer.contains("error") && site.last().contains("go on"), "{answer}");
+            let returned = || async {
+                let events = site.world.events_of("s").await;
+                events.iter().any(|event| event == "stop_message.returned").then_some(())
+            };
+            site.world.until("it is given back", returned).await;
+            site.ask("s", api, &["hello"], true).await;
+            assert!(site.last().contains("go on"), "{}", site.last());
         }
     }
 }

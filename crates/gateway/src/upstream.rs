@@ -12,6 +12,8 @@ pub struct Upstream {
     pub name: String,
     /// Scheme and authority, and a path to put before `/v1/…`.
     pub base: Uri,
+    /// Stands in place of `/v1`, where the vendor has another path.
+    pub path: Option<String>,
     pub protocols: Vec<Protocol>,
     /// Patterns with `*`; none means all.
     pub models: Vec<String>,
@@ -47,8 +49,11 @@ impl Upstream {
 
     /// The address of a path here. `base` may end in `/v1`, as such addresses often do.
     pub fn uri(&self, path_and_query: &str) -> Result<Uri, http::Error> {
-        let prefix = self.base.path().trim_end_matches('/').trim_end_matches("/v1");
-        let path = format!("{prefix}{path_and_query}");
+        let prefix = self.base.path().trim_end_matches('/');
+        let path = match (&self.path, path_and_query.strip_prefix("/v1")) {
+            (Some(path), Some(rest)) => format!("{prefix}{}{rest}", path.trim_end_matches('/')),
+            _ => format!("{}{path_and_query}", prefix.trim_end_matches("/v1")),
+        };
         let (scheme, authority) = (self.base.scheme_str().unwrap_or("https"), self.base.authority());
         Uri::builder()
             .scheme(scheme)
@@ -142,14 +147,18 @@ mod tests {
 
     #[test]
     fn addresses() {
-        for (base, expected) in [
-            ("https://api.openai.com", "https://api.openai.com/v1/models?a=b"),
-            ("https://api.openai.com/v1/", "https://api.openai.com/v1/models?a=b"),
-            ("http://127.0.0.1:9/api/", "http://127.0.0.1:9/api/v1/models?a=b"),
+        for (base, path, expected) in [
+            ("https://api.openai.com", None, "https://api.openai.com/v1/models?a=b"),
+            ("https://api.openai.com/v1/", None, "https://api.openai.com/v1/models?a=b"),
+            ("http://127.0.0.1:9/api/", None, "http://127.0.0.1:9/api/v1/models?a=b"),
+            ("https://api.z.ai", Some("/api/paas/v4"), "https://api.z.ai/api/paas/v4/models?a=b"),
+            ("https://api.z.ai/", Some("/v1beta/openai/"), "https://api.z.ai/v1beta/openai/models?a=b"),
+            ("https://api.z.ai/x", Some(""), "https://api.z.ai/x/models?a=b"),
         ] {
             let upstream = Upstream {
                 name: "x".into(),
                 base: base.parse().unwrap(),
+                path: path.map(str::to_owned),
                 protocols: vec![],
                 models: vec![],
                 key: None,

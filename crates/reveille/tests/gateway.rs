@@ -157,3 +157,21 @@ async fn an_upstream_that_refuses_is_a_clear_error() {
     assert_eq!((answer.status, &answer.body["error"]["code"]), (502, &json!("upstream_unreachable")));
     assert!(answer.body["error"]["message"].as_str().unwrap().contains("`gone` cannot be reached"));
 }
+
+/// Not every vendor has its paths under `/v1`.
+#[tokio::test]
+async fn an_upstream_may_have_another_path() {
+    let upstream = Upstream::new(&["scripted"]).listen("127.0.0.1:0").await.unwrap();
+    let base_url = upstream.url();
+    let world = World::with(|config| {
+        let path = Some("/api/paas/v4".to_owned());
+        config.gateway.upstream = vec![UpstreamConfig { path, ..entry("other", &base_url) }];
+    })
+    .await;
+    world.post("/v1/chat/completions?beta=true", body(&json!({}), false)).await;
+    world.post("/v1/embeddings", json!({"model": "scripted"})).await;
+    let models = world.http.get(format!("{}/v1/models", world.url)).send().await.unwrap();
+    assert_eq!(models.status(), 502, "nobody is there who knows of models");
+    let paths: Vec<String> = upstream.upstream.log.requests().iter().map(|request| request.path.clone()).collect();
+    assert_eq!(paths, ["/api/paas/v4/chat/completions?beta=true", "/api/paas/v4/embeddings", "/api/paas/v4/models"]);
+}

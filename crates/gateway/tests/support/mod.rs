@@ -219,6 +219,7 @@ pub fn upstream(base: &str) -> Upstream {
     Upstream {
         name: "script".into(),
         base: base.parse().unwrap(),
+        path: None,
         protocols: Protocol::ALL.to_vec(),
         models: vec!["scripted*".into()],
         key: None,

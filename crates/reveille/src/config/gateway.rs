@@ -1,6 +1,7 @@
 //! The `[gateway]` section: upstreams, and the limits of calls to them.
 
 use super::{ConfigError, Length};
+use http::uri::PathAndQuery;
 use reveille_core::Millis;
 use reveille_gateway::{ApiKey, IdleCounts, Limits, Override, Protocol, Settings, Upstream};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -60,6 +61,9 @@ pub struct OverrideConfig {
 pub struct UpstreamConfig {
     pub name: String,
     pub base_url: String,
+    /// In place of `/v1`, where the vendor has another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
     pub protocols: Vec<String>,
     #[serde(default)]
     pub models: Vec<String>,
@@ -175,6 +179,11 @@ impl GatewayConfig {
             let why = "must be without a user, password or query; a key belongs into `api_key_env` or `api_key_file`";
             return Err(mistake(format!("`base_url` {why}")));
         }
+        let path = config.path.clone();
+        let is_path = |path: &String| path.parse::<PathAndQuery>().is_ok_and(|parsed| parsed.path() == path);
+        if path.as_ref().is_some_and(|path| !path.is_empty() && (!path.starts_with('/') || !is_path(path))) {
+            return Err(mistake("`path` must be such as \"/v1beta/openai\"".into()));
+        }
         let protocols = config.protocols.iter().map(|name| {
             Protocol::from_name(name)
                 .ok_or_else(|| mistake(format!("`protocols`: '{name}' is none of chat, responses and messages")))
@@ -189,7 +198,7 @@ impl GatewayConfig {
             limits.connect = connect.limit();
         }
         let key = config.key().map_err(mistake)?;
-        Ok(Upstream { name: config.name.clone(), base, protocols, models: config.models.clone(), key, limits })
+        Ok(Upstream { name: config.name.clone(), base, path, protocols, models: config.models.clone(), key, limits })
     }
 
     fn limits(&self) -> Limits {
@@ -313,6 +322,8 @@ mod tests {
             ("https:// -> ftp://", "base_url"),
             ("https:// -> https://user:geheim@", "without a user"),
             ("openai.com -> openai.com?key=geheim", "without a user"),
+            ("connect_timeout -> path = \"v4\"\nconnect_timeout", "`path`"),
+            ("connect_timeout -> path = \"/v4?a=b\"\nconnect_timeout", "`path`"),
             ("\"responses\" -> \"respones\"", "'respones' is none of"),
             ("[\"chat\", \"responses\"] -> []", "at least one"),
             ("connect_timeout = \"3s\" -> api_key_env = \"NO_SUCH_VARIABLE\"", "NO_SUCH_VARIABLE"),

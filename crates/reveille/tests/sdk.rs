@@ -27,5 +27,5 @@ async fn the_official_sdks_see_no_difference() {
     let output = compared.await.unwrap().unwrap();
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{said}");
-    assert!(said.contains("61 of 61 the same"), "{said}");
+    assert!(said.contains("113 of 113 the same"), "{said}");
 }

@@ -4,6 +4,7 @@
 use crate::{child::Server, llm, seed, table};
 use bytes::Bytes;
 use reveille_gateway::{Draft, Outline, Protocol};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::{
     path::Path,
     time::{Duration, Instant},
@@ -21,10 +22,15 @@ const CONNECTIONS: usize = 32;
 const MANY: usize = 16_000;
 const STREAMS_EACH: usize = 6;
 const BURSTS_EACH: usize = 30;
-/// Two descriptors each in the gateway; the usual limit is 20,000.
-const OPEN: usize = 9_000;
+/// As many as the machine's limit on descriptors allows: a stream has two of them in the gateway.
+const OPEN_MAX: usize = 10_000;
+/// For everything else in the process.
+const DESCRIPTORS_SPARE: usize = 500;
 
 pub async fn run(dir: &Path) -> anyhow::Result<()> {
+    // Children inherit it.
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
     let upstream = Server::part(&["llm"])?;
     let floor = Server::part(&["llm", &upstream.address])?;
     let directory = seed::directory(dir, 0).await?;
@@ -137,13 +143,21 @@ fn time(run: impl Fn() -> bool) -> f64 {
     (0..2_000).map(|_| once()).min().expect("some").as_nanos() as f64 / 1000.0
 }
 
+/// How many streams may be open at once, by the limit that every server here takes for its own.
+fn open_max() -> usize {
+    let limit =
+        getrlimit(Resource::Nofile).maximum.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    OPEN_MAX.min(limit.saturating_sub(DESCRIPTORS_SPARE) / 2)
+}
+
 async fn open(servers: &[(&str, &Server)]) -> anyhow::Result<()> {
+    let open = open_max();
     let request = llm::request(true, llm::STALL);
     let mut rows = Vec::new();
     for (name, server) in servers {
         let before = server.resident_kib()?;
-        let mut streams = Vec::with_capacity(OPEN);
-        for _ in 0..OPEN {
+        let mut streams = Vec::with_capacity(open);
+        for _ in 0..open {
             let mut stream = TcpStream::connect(&server.address).await?;
             stream.write_all(&request).await?;
             let mut buffer = [0; 1024];
@@ -155,12 +169,12 @@ async fn open(servers: &[(&str, &Server)]) -> anyhow::Result<()> {
             }
             streams.push(stream);
         }
-        let each = (server.resident_kib()? - before) as f64 / OPEN as f64;
+        let each = (server.resident_kib()? - before) as f64 / open as f64;
         let cpu = server.cpu_ms()?;
         tokio::time::sleep(Duration::from_secs(5)).await;
         rows.push([name.to_string(), format!("{each:.1}"), (server.cpu_ms()? - cpu).to_string()]);
     }
-    table::print(&format!("Gateway: {OPEN} open streams"), ["", "KiB each", "CPU ms in 5 s"], &rows);
+    table::print(&format!("Gateway: {open} open streams"), ["", "KiB each", "CPU ms in 5 s"], &rows);
     Ok(())
 }
 

@@ -25,6 +25,9 @@ pub struct ToolCall {
     /// How often in a row there was no room for one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub postponed: u32,
+    /// Its session ended while it was under way: whatever comes of this attempt, there is no other.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_last: bool,
     pub created_at: Timestamp,
     /// Its place among the calls of its session: one that was caused later has a higher number.
     #[serde(default)]
@@ -176,6 +179,7 @@ impl ToolCall {
             phase: Phase::Waiting { next: now },
             attempts: 0,
             postponed: 0,
+            is_last: false,
             created_at: now,
             seq: 0,
             last: None,
@@ -256,6 +260,7 @@ impl ToolCall {
                 }
                 None => Phase::Failed { at: now },
             },
+            End::Postponed { .. } if self.is_last => Phase::Cancelled { at: now },
             End::Postponed { after } => {
                 self.attempts -= 1;
                 let wait = after.unwrap_or_else(|| {
@@ -273,6 +278,7 @@ impl ToolCall {
     fn backoff(&self, limits: &Limits) -> Option<Millis> {
         let failures = self.attempts;
         match self.what {
+            _ if self.is_last => None,
             What::Tool { .. } => tool_backoff(failures, limits),
             What::Webhook { .. } => WEBHOOK_BACKOFF.get(failures.saturating_sub(1) as usize).copied(),
         }
@@ -282,17 +288,20 @@ impl ToolCall {
     pub fn replay(&mut self, now: Timestamp) -> bool {
         let failed = matches!(self.phase, Phase::Failed { .. });
         if failed {
-            (self.attempts, self.postponed, self.phase) = (0, 0, Phase::Waiting { next: now });
+            (self.attempts, self.postponed, self.is_last) = (0, 0, false);
+            self.phase = Phase::Waiting { next: now };
         }
         failed
     }
 
-    /// Nobody needs it any more. What is under way is not called back, but its result is nobody's business from now on:
-    /// the conversation it was for is over. Whether that changed anything.
+    /// Nobody needs it any more. What is under way is not called back, but it is not made again either, and its result is
+    /// nobody's business from now on: the conversation it was for is over. Whether that changed anything.
     pub fn cancel(&mut self, now: Timestamp) -> bool {
         match (&self.phase, &mut self.what) {
             (Phase::Waiting { .. }, _) => self.phase = Phase::Cancelled { at: now },
-            (Phase::Running { .. }, What::Tool { silent, .. }) if !*silent => *silent = true,
+            (Phase::Running { .. }, What::Tool { silent, .. }) if !self.is_last => {
+                (self.is_last, *silent) = (true, true);
+            }
             _ => return false,
         }
         true

@@ -578,6 +578,39 @@ fn closing_calls_off_what_waits_and_not_what_is_under_way() {
 }
 
 #[test]
+fn what_is_under_way_when_its_session_ends_is_not_made_again() {
+    let lost = |ledger: &mut Ledger, id: &ItemId| {
+        ledger.now = ledger.now.plus(ledger.limits.call_lease);
+        ledger.fire(std::slice::from_ref(id));
+    };
+    let ended = |end: fn() -> Report| {
+        move |ledger: &mut Ledger, id: &ItemId| drop(ledger.call_ended(id, 1, end()).expect("it is known"))
+    };
+    let ends: [(Box<dyn Fn(&mut Ledger, &ItemId)>, call::Status, &str); 3] = [
+        (Box::new(ended(failed)), call::Status::Failed, "call.failed"),
+        (Box::new(ended(|| report(End::Postponed { after: None }))), call::Status::Cancelled, "call.cancelled"),
+        (Box::new(lost), call::Status::Failed, "call.failed"),
+    ];
+    for (end, expected, event) in ends {
+        let (mut ledger, id) = fired();
+        ledger.fire(std::slice::from_ref(&id));
+        ledger.close(None).expect("it is closed");
+        end(&mut ledger, &id);
+        assert_eq!((ledger.calls[0].status(), ledger.calls[0].due()), (expected, None), "{event}");
+        assert!(ledger.history.iter().any(|entry| entry.event == event), "{event}");
+    }
+    // Whoever asks for it gets all its attempts again.
+    let (mut ledger, id) = fired();
+    ledger.fire(std::slice::from_ref(&id));
+    ledger.close(None).expect("it is closed");
+    ledger.call_ended(&id, 1, failed()).expect("it is known");
+    ledger.ask(Command::ReplayCall { id: id.clone() }).expect("it failed");
+    ledger.fire(std::slice::from_ref(&id));
+    ledger.call_ended(&id, 1, failed()).expect("it is known");
+    assert_eq!(ledger.calls[0].status(), call::Status::Waiting);
+}
+
+#[test]
 fn webhooks_are_told_with_the_firing() {
     let notify = vec!["https://hooks.example/a".into()];
     let mut ledger = talking(&[

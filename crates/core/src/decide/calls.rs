@@ -57,6 +57,7 @@ impl Draft<'_> {
             }
             (Status::Failed, _) => self.call_noted("call.failed", &call),
             (Status::Waiting, End::Failed { .. }) => self.call_noted("call.retried", &call),
+            (Status::Cancelled, _) => self.call_noted("call.cancelled", &call),
             _ => {}
         }
         self.write_call(before, call.clone());

@@ -49,7 +49,10 @@ pub enum What {
         timer: ItemId,
     },
     Webhook {
+        /// Where it was when this was caused, and its place among the agent's webhooks. By that it is found if it has moved since.
         url: Arc<str>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        place: Option<usize>,
         /// `message.created`, `session.closed`, …
         event: String,
         data: Value,

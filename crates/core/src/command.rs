@@ -212,7 +212,7 @@ pub enum Command {
         agent: Option<AgentId>,
         turn: Option<Arc<str>>,
         said: Vec<Utterance>,
-        /// Webhooks to be told of what was said, with ids for the calls.
+        /// Webhooks to be told of what was said, with ids for the calls: all of the agent's, in its order.
         notify: Vec<(ItemId, Arc<str>)>,
     },
     /// The same, and the agent has ended the session with it.

@@ -27,8 +27,16 @@ impl Draft<'_> {
         self.items.push(ItemWrite::Insert { item: Item::Call(call), key: None });
     }
 
-    pub(super) fn tell_webhook(&mut self, id: ItemId, agent: &AgentId, url: &Arc<str>, event: &str, data: Value) {
-        let what = What::Webhook { url: url.clone(), event: event.to_owned(), data };
+    /// `webhook`: its place among the agent's, and its address.
+    pub(super) fn tell_webhook(
+        &mut self,
+        id: ItemId,
+        agent: &AgentId,
+        (place, url): (usize, &Arc<str>),
+        event: &str,
+        data: Value,
+    ) {
+        let what = What::Webhook { url: url.clone(), place: Some(place), event: event.to_owned(), data };
         self.make_call(ToolCall::new(id, agent.clone(), what, self.now));
     }
 

@@ -310,8 +310,8 @@ impl<'a> Draft<'a> {
         let was_open = self.session.state == SessionState::Open;
         let closed = self.close(&why)?;
         if let Some(agent) = self.session.agent.clone().filter(|_| was_open) {
-            for (id, url) in notify {
-                self.tell_webhook(id.clone(), &agent, url, "session.closed", json!({"reason": why}));
+            for (place, (id, url)) in notify.iter().enumerate() {
+                self.tell_webhook(id.clone(), &agent, (place, url), "session.closed", json!({"reason": why}));
             }
         }
         Ok(Reply::Closed(closed))

@@ -103,8 +103,8 @@ impl Draft<'_> {
         self.turn_noted("session.response", &agent, turn, said);
         let spoken = said.iter().rev().find(|said| said.role == Role::Assistant && !said.content.is_empty());
         if let Some(spoken) = spoken {
-            for (id, url) in notify {
-                self.tell_webhook(id.clone(), &agent, url, "message.created", spoken_data(spoken));
+            for (place, (id, url)) in notify.iter().enumerate() {
+                self.tell_webhook(id.clone(), &agent, (place, url), "message.created", spoken_data(spoken));
             }
         }
         self.said.extend_from_slice(said);
@@ -223,7 +223,7 @@ impl Draft<'_> {
         self.note(SubjectKind::SessionTimer, &timer.id, "session_timer.triggered", data);
         for (number, url) in spec.notify.iter().enumerate() {
             let id = ItemId::new(name(&format!("hook{number}")));
-            self.tell_webhook(id, agent, url, event, told.clone());
+            self.tell_webhook(id, agent, (number, url), event, told.clone());
         }
         if let Some((id, what)) = call {
             self.make_call(ToolCall::new(id, agent.clone(), what, self.now));
@@ -242,7 +242,7 @@ impl Draft<'_> {
             for (number, url) in timer.spec.notify.iter().enumerate() {
                 let id = ItemId::new(format!("hook{number}c_{}.{}", timer.id, timer.trigger_count));
                 let data = json!({"reason": why, "timer_id": timer.spec.timer_id});
-                self.tell_webhook(id, &timer.agent, url, "session.closed", data);
+                self.tell_webhook(id, &timer.agent, (number, url), "session.closed", data);
             }
         }
     }

@@ -5,6 +5,7 @@ use super::{
     check::{Agent, Origin, Tool, fill},
     lines::{Lines, Place},
     registry::Registry,
+    signature::Signer,
 };
 use crate::{
     engine::{Begun, Engine},
@@ -191,7 +192,7 @@ impl Executor {
                 let asked = Asked { session, tool, arguments, key: call.id.as_str(), timer: Some(timer_id) };
                 self.tool(&agent, &asked, until).await
             }
-            What::Webhook { url, event, data } => self.webhook(&agent, session, call, (url, event, data), until).await,
+            What::Webhook { .. } => self.webhook(&agent, session, call, until).await,
         }
     }
 
@@ -231,10 +232,10 @@ impl Executor {
         agent: &Agent,
         session: &SessionId,
         call: &ToolCall,
-        (url, event, data): (&str, &str, &Value),
         until: Timestamp,
     ) -> Report {
-        let Some((_, signer)) = agent.webhooks.iter().find(|(known, _)| &**known == url) else {
+        let What::Webhook { url, place, event, data } = &call.what else { return refused("it is no webhook") };
+        let Some((url, signer)) = webhook_of(agent, url, *place) else {
             return refused("the agent has no such webhook any more");
         };
         // The same with every attempt: when it happened, not when it is told.
@@ -300,6 +301,13 @@ impl Executor {
         // The host's first: whoever waits for a slow host keeps no place from the others.
         (of_host.acquire_owned().await.ok(), self.places.clone().acquire_owned().await.ok())
     }
+}
+
+/// The webhook as it is now. One that has moved is told where it is now what began before: its session keeps its timers as
+/// they were configured, but nobody listens where it was.
+fn webhook_of<'a>(agent: &'a Agent, url: &str, place: Option<usize>) -> Option<&'a (Arc<str>, Signer)> {
+    let known = agent.webhooks.iter().find(|(known, _)| &**known == url);
+    known.or_else(|| agent.webhooks.get(place?))
 }
 
 fn tool_request(agent: &Agent, tool: &Tool, asked: &Asked<'_>) -> Result<Request<Full<Bytes>>, String> {

@@ -131,6 +131,26 @@ async fn only_who_is_gone_or_elsewhere_is_not_told_again() {
 }
 
 #[tokio::test]
+async fn one_that_moved_is_told_where_it_is_now() {
+    let stage = telling().await;
+    let world = &stage.world;
+    let base = &stage.endpoints.url;
+    let mut agent = world.get("/api/agents/acme/support").await;
+    let said = world.post("/api/sessions/chat-1/activity", json!({"agent": "acme:support"})).await;
+    assert_eq!(said.status, 200, "{}", said.body);
+    agent["webhooks"][0] = json!({"url": format!("{base}/moved/{{session}}"), "secret": SECRET});
+    let set = world.request(Method::PUT, "/api/agents/acme/support", Some(&agent)).await;
+    assert_eq!(set.status, 200, "{}", set.body);
+    world.advance(60);
+    for _ in 0..5 {
+        let called = stage.endpoints.next().await;
+        assert!(called.path == "/note" || called.path == "/moved/chat-1", "{called:?}");
+    }
+    let done = || async { calls(world, "chat-1").await.iter().all(|call| call["status"] == "done").then_some(()) };
+    world.until("all were told", done).await;
+}
+
+#[tokio::test]
 async fn dead_letters_are_listed_and_replayed_together() {
     let stage = telling().await;
     let world = &stage.world;

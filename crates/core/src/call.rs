@@ -92,6 +92,16 @@ pub struct Attempted {
     pub took_ms: u64,
 }
 
+/// A call that a model asked for and a turn has made, with how it ended. It was made while somebody waited: what is kept of it
+/// is its history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Made {
+    pub id: ItemId,
+    pub tool: String,
+    pub attempts: u32,
+    pub report: Report,
+}
+
 /// How an attempt ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
@@ -173,6 +183,17 @@ const POSTPONED_MAX: Millis = Millis::from_secs(60);
 /// Longest error kept, in characters.
 const ERROR_CHARS_MAX: usize = 500;
 
+impl Attempted {
+    pub fn of(report: &Report, at: Timestamp) -> Self {
+        let error = match &report.end {
+            End::Done { .. } => None,
+            End::Failed { error, .. } | End::Refused { error } => Some(error.chars().take(ERROR_CHARS_MAX).collect()),
+            End::Postponed { .. } => Some(NO_ROOM.to_owned()),
+        };
+        Self { at, status: report.status, error, took_ms: report.took.get() }
+    }
+}
+
 impl ToolCall {
     pub fn new(id: ItemId, agent: AgentId, what: What, now: Timestamp) -> Self {
         Self {
@@ -245,13 +266,9 @@ impl ToolCall {
         if attempt != self.attempts || !matches!(self.phase, Phase::Running { .. }) {
             return false;
         }
-        let error = match &report.end {
-            End::Done { .. } | End::Postponed { .. } => None,
-            End::Failed { error, .. } | End::Refused { error } => Some(error.chars().take(ERROR_CHARS_MAX).collect()),
-        };
         if !matches!(report.end, End::Postponed { .. }) {
             self.postponed = 0;
-            self.last = Some(Attempted { at: now, status: report.status, error, took_ms: report.took.get() });
+            self.last = Some(Attempted::of(report, now));
         }
         self.phase = match &report.end {
             End::Done { .. } => Phase::Done { at: now },
@@ -321,4 +338,5 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
+const NO_ROOM: &str = "there was no room for it";
 const LOST: &str = "the server stopped in the middle of the attempt; nobody knows how it ended";

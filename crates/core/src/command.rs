@@ -2,7 +2,7 @@
 
 use crate::{
     batch::RequestKey,
-    call::Report,
+    call::{Made, Report},
     condition::{Sighting, Wanted},
     directive::Directive,
     id::{AgentId, ItemId, LeaseId, SessionId, TaskId},
@@ -212,6 +212,8 @@ pub enum Command {
         agent: Option<AgentId>,
         turn: Option<Arc<str>>,
         said: Vec<Utterance>,
+        /// What was called for it.
+        made: Vec<Made>,
         /// Webhooks to be told of what was said, with ids for the calls: all of the agent's, in its order.
         notify: Vec<(ItemId, Arc<str>)>,
     },
@@ -220,6 +222,8 @@ pub enum Command {
         agent: AgentId,
         turn: Option<Arc<str>>,
         said: Vec<Utterance>,
+        /// What was called for it.
+        made: Vec<Made>,
         /// Webhooks to be told of what was said, and of the end.
         notify: Vec<(ItemId, Arc<str>)>,
         notify_end: Vec<(ItemId, Arc<str>)>,

@@ -219,7 +219,7 @@ fn a_session_begun_anew_is_another_conversation_and_may_be_another_agents() {
     let late = Report { status: Some(200), took: Millis::ZERO, end: End::Done { result: "旧".into() } };
     ledger.call_ended(&call.id, call.attempts, late).expect("late");
     let other = Some(AgentId::new("acme:other"));
-    let answer = Command::Response { agent: other, turn: None, said: Vec::new(), notify: Vec::new() };
+    let answer = Command::Response { agent: other, turn: None, said: Vec::new(), made: Vec::new(), notify: Vec::new() };
     assert_eq!(code(ledger.ask(answer)), "other_agent");
     assert_eq!(utterance::current(ledger.said.clone()), [], "nothing of the old one is in it: {:?}", ledger.said);
     assert_eq!(ledger.said.last().map(|said| said.role), Some(Role::Beginning));
@@ -422,6 +422,7 @@ fn an_answer_that_ends_the_session_is_one_commit() {
         agent: AgentId::new(ledger::AGENT),
         turn: None,
         said: vec![utterance::Utterance::new("said_1", Role::Assistant, "再见", ledger.now)],
+        made: vec![call::Made { id: ItemId::new("call_1.0"), tool: "save".into(), attempts: 2, report: failed() }],
         notify: vec![(ItemId::new("hook_z"), url.clone())],
         notify_end: vec![(ItemId::new("hook_a"), url)],
         note: "done".into(),
@@ -431,6 +432,8 @@ fn an_answer_that_ends_the_session_is_one_commit() {
     let mut told = ledger.calls.clone();
     told.sort_by_key(|call| call.seq);
     let told: Vec<String> = told.iter().map(|call| format!("{:?}", call.what)).collect();
+    let noted = ledger.history.iter().find(|entry| entry.event == "call.failed").expect("what was called for it");
+    assert_eq!((&noted.data["target"], &noted.data["attempts"]), (&json!("save"), &json!(2)));
     assert!(told.len() == 2 && told[0].contains("message.created") && told[1].contains("session.closed"), "{told:?}");
 }
 

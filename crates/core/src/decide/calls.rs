@@ -3,7 +3,7 @@
 use super::{Draft, Fired, Reply};
 use crate::{
     batch::{ItemWrite, tally},
-    call::{End, Report, Settled, Status, ToolCall, What},
+    call::{Attempted, End, Made, Report, Settled, Status, ToolCall, What},
     history::SubjectKind,
     id::{AgentId, ItemId},
     item::Item,
@@ -114,19 +114,18 @@ impl Draft<'_> {
         found.cloned().ok_or_else(|| Reject::UnknownCall { id: id.clone() })
     }
 
+    /// A call that a turn has made.
+    pub(super) fn made_noted(&mut self, agent: &AgentId, made: &Made) {
+        let event = if matches!(made.report.end, End::Done { .. }) { "call.done" } else { "call.failed" };
+        let last = Attempted::of(&made.report, self.now);
+        let data = noted(agent, &made.tool, made.attempts, Some(&last));
+        self.note(SubjectKind::Call, &made.id, event, data);
+    }
+
     fn call_noted(&mut self, event: &'static str, call: &ToolCall) {
-        let mut data = Map::from_iter([
-            ("agent".to_owned(), json!(call.agent)),
-            ("target".to_owned(), json!(call.target())),
-            ("attempts".to_owned(), json!(call.attempts)),
-        ]);
+        let mut data = noted(&call.agent, call.target(), call.attempts, call.last.as_ref());
         if let What::Tool { timer_id, .. } = &call.what {
             data.insert("timer_id".to_owned(), json!(timer_id));
-        }
-        if let Some(last) = &call.last {
-            data.extend(last.status.map(|status| ("status".to_owned(), json!(status))));
-            data.extend(last.error.as_ref().map(|error| ("error".to_owned(), json!(error))));
-            data.insert("took_ms".to_owned(), json!(last.took_ms));
         }
         data.extend(call.due().map(|next| ("next".to_owned(), json!(next.as_millis()))));
         self.note(SubjectKind::Call, &call.id, event, data);
@@ -140,4 +139,19 @@ impl Draft<'_> {
         }
         self.items.push(ItemWrite::Update(Item::Call(call)));
     }
+}
+
+/// What the history has of every call, whoever asked for it.
+fn noted(agent: &AgentId, target: &str, attempts: u32, last: Option<&Attempted>) -> Map<String, Value> {
+    let mut data = Map::from_iter([
+        ("agent".to_owned(), json!(agent)),
+        ("target".to_owned(), json!(target)),
+        ("attempts".to_owned(), json!(attempts)),
+    ]);
+    if let Some(last) = last {
+        data.extend(last.status.map(|status| ("status".to_owned(), json!(status))));
+        data.extend(last.error.as_ref().map(|error| ("error".to_owned(), json!(error))));
+        data.insert("took_ms".to_owned(), json!(last.took_ms));
+    }
+    data
 }

@@ -206,11 +206,11 @@ pub fn decide(
         }
         Command::SetQuiet { quiet } => draft.set_quiet(quiet.as_ref()),
         Command::Renew { turn } => draft.renew(turn.as_ref())?,
-        Command::Response { agent, turn, said, notify } => {
-            draft.response(agent.as_ref(), turn.as_ref(), said, notify)?
+        Command::Response { agent, turn, said, made, notify } => {
+            draft.response(agent.as_ref(), turn.as_ref(), (said, made), notify)?
         }
-        Command::LastResponse { agent, turn, said, notify, notify_end, note } => {
-            draft.response(Some(agent), turn.as_ref(), said, notify)?;
+        Command::LastResponse { agent, turn, said, made, notify, notify_end, note } => {
+            draft.response(Some(agent), turn.as_ref(), (said, made), notify)?;
             draft.close_asked(Some(note), notify_end)?
         }
         Command::CallEnded { id, attempt, report } => draft.call_ended(id, *attempt, report)?,

@@ -4,7 +4,7 @@
 use super::{Draft, Fired, Reply};
 use crate::{
     batch::{ItemWrite, tally},
-    call::{ToolCall, What},
+    call::{Made, ToolCall, What},
     history::SubjectKind,
     id::{AgentId, ItemId},
     item::Item,
@@ -91,7 +91,7 @@ impl Draft<'_> {
         &mut self,
         agent: Option<&AgentId>,
         turn: Option<&Arc<str>>,
-        said: &[Utterance],
+        (said, made): (&[Utterance], &[Made]),
         notify: &[(ItemId, Arc<str>)],
     ) -> Result<Reply, Reject> {
         let (owner, now) = (self.owner()?, self.now);
@@ -100,6 +100,9 @@ impl Draft<'_> {
         }
         let agent = owner;
         let timers = self.change_all(|timer| timer.arm(turn, now));
+        for made in made {
+            self.made_noted(&agent, made);
+        }
         self.turn_noted("session.response", &agent, turn, said);
         let spoken = said.iter().rev().find(|said| said.role == Role::Assistant && !said.content.is_empty());
         if let Some(spoken) = spoken {

@@ -218,7 +218,7 @@ impl Ledger {
 
     pub fn response(&mut self, turn: Option<&str>) -> Result<Vec<SessionTimer>, Reject> {
         let turn = turn.map(Into::into);
-        self.about_turn(Command::Response { agent: None, turn, said: Vec::new(), notify: Vec::new() })
+        self.about_turn(Command::Response { agent: None, turn, said: Vec::new(), made: Vec::new(), notify: Vec::new() })
     }
 
     /// The turn lives.

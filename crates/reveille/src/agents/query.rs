@@ -14,8 +14,8 @@ use crate::engine::Engine;
 use futures_util::future::join_all;
 use http::HeaderMap;
 use reveille_core::{
-    AgentId, Millis, Reject, SessionId, Utterance,
-    call::{self, End, Report},
+    AgentId, ItemId, Millis, Reject, SessionId, Utterance,
+    call::{self, End, Made, Report},
     utterance::{self, Asked, Role},
 };
 use reveille_gateway::Gateway;
@@ -130,7 +130,7 @@ impl Query {
         let (told, progress) = mpsc::unbounded_channel();
         let (begun, begins) = oneshot::channel();
         let run =
-            Run { query: self, agent, model, session, turn, asker, told, said: Vec::new(), closes: false, calls: 0 };
+            Run { query: self, agent, model, session, turn, asker, told, said: Vec::new(), made: Vec::new(), closes: false };
         // From here on it is nobody's to break off: what begins a turn and what ends it belong together.
         turns.tasks.spawn(async move {
             run.run(message, begun).await;
@@ -159,8 +159,9 @@ struct Run {
     told: mpsc::UnboundedSender<Progress>,
     /// What this turn adds to the conversation.
     said: Vec<Utterance>,
+    /// What was called for it.
+    made: Vec<Made>,
     closes: bool,
-    calls: u32,
 }
 
 impl Run {
@@ -197,7 +198,8 @@ impl Run {
 
     async fn settle(&mut self) {
         let Query { engine, turns, .. } = &self.query;
-        let (agent, turn, said) = (&self.agent, Some(self.turn.clone()), std::mem::take(&mut self.said));
+        let (agent, turn) = (&self.agent, Some(self.turn.clone()));
+        let said = (std::mem::take(&mut self.said), std::mem::take(&mut self.made));
         let response = match self.closes {
             true => turn::last_response(engine, agent, turn, said),
             false => turn::response(engine, &agent.id, Some(agent), turn, said),
@@ -236,7 +238,7 @@ impl Run {
             let spoken = model::ask(&self.query.gateway, &question, &self.asker.keys, heard).await?;
             if spoken.calls.is_empty() || !tools {
                 // After tools, some models have nothing to add. One that was only asked owes an answer.
-                if spoken.content.trim().is_empty() && self.calls == 0 {
+                if spoken.content.trim().is_empty() && self.made.is_empty() {
                     let detail = "the model's answer is empty; ask again, or ask something else";
                     return Err(ModelError { code: "empty_answer", ..ModelError::new(502, detail) });
                 }
@@ -254,28 +256,27 @@ impl Run {
         }
         let silent = |call: &Asked| self.agent.tools.get(&call.name).is_some_and(|tool| tool.silent);
         let (system, agents): (Vec<Asked>, Vec<Asked>) = spoken.calls.iter().cloned().partition(silent);
-        let first = self.calls;
-        self.calls += spoken.calls.len() as u32;
+        let first = self.made.len();
         let this = &*self;
         let done = join_all(system.iter().zip(first..).map(|(call, number)| this.call(call, number))).await;
-        let mut results: Vec<(Asked, Report)> = system.iter().cloned().zip(done).collect();
+        let mut results: Vec<(Asked, Made)> = system.iter().cloned().zip(done).collect();
         let one_by_one = self.query.executor.actions(&self.session).await;
-        for (call, number) in agents.iter().zip(first + system.len() as u32..) {
+        for (call, number) in agents.iter().zip(first + system.len()..) {
             results.push((call.clone(), self.call(call, number).await));
         }
         drop(one_by_one);
-        self.note(spoken, &results)
+        self.note(spoken, results)
     }
 
-    fn note(&mut self, spoken: Spoken, results: &[(Asked, Report)]) -> Vec<Utterance> {
+    fn note(&mut self, spoken: Spoken, results: Vec<(Asked, Made)>) -> Vec<Utterance> {
         let engine = &self.query.engine;
         let mut asked = turn::said(engine, Role::Assistant, spoken.content);
         asked.calls = spoken.calls;
         let (mut seen, mut kept) = (vec![asked.clone()], Vec::new());
-        for (call, report) in results {
+        for (call, made) in results {
             let tool = self.agent.tools.get(&call.name);
             let is_silent = tool.is_some_and(|tool| tool.silent);
-            let (ok, text) = match &report.end {
+            let (ok, text) = match &made.report.end {
                 End::Done { result } => (true, result.clone()),
                 End::Failed { error, .. } | End::Refused { error } => (false, format!("error: {error}")),
                 End::Postponed { .. } => (false, "error: too much is going on; try again later".to_owned()),
@@ -292,6 +293,7 @@ impl Run {
                 kept.push(result.clone());
             }
             seen.push(result);
+            self.made.push(made);
         }
         // What is silent leaves no trace in the conversation; what was said beside it does.
         asked.calls.retain(|call| self.agent.tools.get(&call.name).is_none_or(|tool| !tool.silent));
@@ -303,19 +305,20 @@ impl Run {
     }
 
     /// One call, tried again within the same bound as those of timers.
-    async fn call(&self, call: &Asked, number: u32) -> Report {
+    async fn call(&self, call: &Asked, number: usize) -> Made {
         let engine = &self.query.engine;
+        let key = format!("call_{}.{number}", self.turn);
+        let made = |attempts, report| Made { id: ItemId::new(&*key), tool: call.name.clone(), attempts, report };
         let arguments: Map<String, Value> = match call.arguments.trim() {
             "" => Map::new(),
             text => match serde_json::from_str(text) {
                 Ok(arguments) => arguments,
                 Err(error) => {
                     let error = format!("the arguments are not a JSON object: {error}");
-                    return Report { status: None, took: Millis::ZERO, end: End::Refused { error } };
+                    return made(0, Report { status: None, took: Millis::ZERO, end: End::Refused { error } });
                 }
             },
         };
-        let key = format!("call_{}.{number}", self.turn);
         let asked =
             ToolAsked { session: &self.session, tool: &call.name, arguments: &arguments, key: &key, timer: None };
         for attempt in 1.. {
@@ -331,7 +334,7 @@ impl Run {
             };
             match wait.filter(|wait| *wait <= PATIENCE) {
                 Some(wait) => engine.clock().sleep(wait).await,
-                None => return report,
+                None => return made(attempt, report),
             }
         }
         unreachable!("the loop ends with its last attempt")

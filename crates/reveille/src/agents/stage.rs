@@ -199,7 +199,7 @@ async fn live(shared: Arc<Shared>, session: SessionId, name: Arc<str>, mut steps
             }
             Some(Step::Left) => working = false,
             Some(Step::Over { agent }) => {
-                let response = turn::response(engine, &agent, None, Some(name.clone()), Vec::new());
+                let response = turn::response(engine, &agent, None, Some(name.clone()), Default::default());
                 return turn::write(engine, &session, response, stop).await;
             }
             None => return,

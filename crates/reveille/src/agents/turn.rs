@@ -3,7 +3,8 @@
 use super::{Agent, AgentError, Registry};
 use crate::engine::{Engine, EngineError};
 use reveille_core::{
-    AgentId, Call, Command, ItemId, Millis, Needs, Reject, Reply, SessionId, SessionTimer, Utterance, utterance::Role,
+    AgentId, Call, Command, ItemId, Millis, Needs, Reject, Reply, SessionId, SessionTimer, Utterance, call::Made,
+    utterance::Role,
 };
 use std::{convert::Infallible, sync::Arc};
 use tokio_util::sync::CancellationToken;
@@ -82,18 +83,24 @@ pub fn response(
     agent: &AgentId,
     known: Option<&Agent>,
     turn: Option<Arc<str>>,
-    said: Vec<Utterance>,
+    (said, made): (Vec<Utterance>, Vec<Made>),
 ) -> Command {
-    Command::Response { agent: Some(agent.clone()), turn, said, notify: notify(engine, known) }
+    Command::Response { agent: Some(agent.clone()), turn, said, made, notify: notify(engine, known) }
 }
 
 /// The command that ends a turn, and the session with it, in one commit: nothing lies between the two.
-pub fn last_response(engine: &Engine, agent: &Agent, turn: Option<Arc<str>>, said: Vec<Utterance>) -> Command {
+pub fn last_response(
+    engine: &Engine,
+    agent: &Agent,
+    turn: Option<Arc<str>>,
+    (said, made): (Vec<Utterance>, Vec<Made>),
+) -> Command {
     let (notify, notify_end) = (notify(engine, Some(agent)), notify(engine, Some(agent)));
     Command::LastResponse {
         agent: agent.id.clone(),
         turn,
         said,
+        made,
         notify,
         notify_end,
         note: "the agent closed it".into(),

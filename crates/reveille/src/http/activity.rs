@@ -95,7 +95,7 @@ pub async fn report(
         (false, false) => Some(Command::Renew { turn }),
         (_, true) => {
             let said = if message { Vec::new() } else { said(Role::Assistant) };
-            Some(turn::response(&app.engine, &owner, known.as_deref(), turn, said))
+            Some(turn::response(&app.engine, &owner, known.as_deref(), turn, (said, Vec::new())))
         }
     };
     if let Some(command) = further {

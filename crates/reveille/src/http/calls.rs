@@ -91,7 +91,8 @@ impl CallParams {
     }
 }
 
-/// Calls of tools and webhooks that timers and turns caused; `?status=failed&kind=webhook` lists the dead letters.
+/// Calls of tools that timers fired, and of webhooks that timers and turns had to tell; `?status=failed&kind=webhook` lists
+/// the dead letters. What a model calls in its turn is in `/api/history`, as `call.done` and `call.failed`.
 #[utoipa::path(get, path = "/api/calls", tag = "agents", params(ListParams, CallParams), responses(
     (status = 200, body = CallPage),
     (status = "4XX", body = Problem, content_type = "application/problem+json"),

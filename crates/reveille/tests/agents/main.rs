@@ -112,6 +112,11 @@ async fn a_turn_calls_tools_and_answers() {
     keys.dedup();
     assert_eq!(keys.len(), 3);
     has(&armed(&world).await, json!({"next_trigger_at": START + 300_000}));
+    // What was silent for the model is in the history all the same.
+    for call in &called {
+        let done = world.until_event(call.header("idempotency-key"), "call.done").await;
+        has(&done["data"], json!({"agent": "acme:support", "status": 200, "attempts": 1}));
+    }
 
     let asked = model.upstream.log.requests();
     let sent: Vec<Value> = asked.iter().map(|request| serde_json::from_slice(&request.body).unwrap()).collect();
@@ -131,6 +136,34 @@ async fn a_turn_calls_tools_and_answers() {
     let roles: Vec<String> = said.iter().map(|said| text(&said["role"])).collect();
     assert_eq!(roles, ["user", "assistant", "tool", "assistant", "user", "assistant"]);
     assert_eq!(said[1]["tool_calls"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_system_action_that_fails_is_recorded_and_system_actions_wait_for_no_other() {
+    let Stage { world, endpoints, model: _model } = stage().await;
+    endpoints.answers("/save", &[Answer::Hangs]);
+    endpoints.answers("/log", &[Answer::Says(404, "no log".into())]);
+    let both = script(json!([
+        {"tool": {"name": "save", "arguments": {}}}, {"tool": {"name": "log", "arguments": {}}},
+    ]));
+    let (http, url) = (world.http.clone(), format!("{}{QUERY}", world.url));
+    let turn =
+        tokio::spawn(async move { send(&http, Method::POST, &url, Some(&json!({"message": both})), None).await });
+    // The first one never ends by itself, and the second one is called.
+    let called = [endpoints.next().await, endpoints.next().await];
+    let log = called.iter().find(|call| call.path == "/log").unwrap();
+    endpoints.answers("/save", &[Answer::Says(200, String::new())]);
+    within("the turn ends", async {
+        while !turn.is_finished() {
+            world.advance(1);
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(turn.await.unwrap().status, 200);
+    let failed = world.until_event(log.header("idempotency-key"), "call.failed").await;
+    has(&failed["data"], json!({"target": "log", "status": 404}));
+    assert!(text(&failed["data"]["error"]).contains("no log"), "{failed}");
 }
 
 #[tokio::test]

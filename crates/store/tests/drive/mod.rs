@@ -101,7 +101,7 @@ pub fn message(timers: Vec<(ItemId, Spec)>, said: &str, now: Timestamp) -> Comma
 
 pub fn response(said: &str, now: Timestamp) -> Command {
     let said = vec![Utterance::new("said_agent", Role::Assistant, said, now)];
-    Command::Response { agent: None, turn: None, said, notify: Vec::new() }
+    Command::Response { agent: None, turn: None, said, made: Vec::new(), notify: Vec::new() }
 }
 
 pub const AGENT: &str = "acme:客服";

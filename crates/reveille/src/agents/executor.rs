@@ -5,6 +5,7 @@ use super::{
     check::{Agent, Origin, Tool, fill},
     lines::{Lines, Place},
     registry::Registry,
+    room::Room,
     signature::Signer,
 };
 use crate::{
@@ -37,12 +38,8 @@ const WEBHOOK_TIMEOUT: Millis = Millis::from_secs(20);
 /// An attempt is begun only if it ends so long before it would be taken for lost.
 const MARGIN: Millis = Millis::from_secs(10);
 /// Calls begun that wait for a place or run, at a few kilobytes each. Waiting here costs less than being given back, and who
-/// waits is called as soon as there is a place. More are given back at once, to be begun later.
+/// waits is called as soon as there is a place. What finds no room is given back at once, to be begun later.
 const BEGUN_MAX: usize = 10_000;
-/// What is given back for want of room is begun again after this, and no two at the same instant: as many as may be called in
-/// a second come back in one.
-const NO_ROOM: Millis = Millis::from_secs(1);
-const NO_ROOM_APART: Millis = Millis::new(1);
 /// What is under way when the server stops has this long; then it is cut off, and made again at the next start.
 const LAST_CALLS: Duration = Duration::from_secs(2);
 /// Until a report that could not be written is tried again.
@@ -100,28 +97,34 @@ impl Executor {
 
     /// Makes what the engine begins, until `stop` is cancelled.
     pub async fn run(self: Arc<Self>, mut begun: mpsc::UnboundedReceiver<Begun>, stop: CancellationToken) {
-        let (room, mut running) = (Arc::new(Semaphore::new(BEGUN_MAX)), JoinSet::new());
-        let mut again = self.engine.now();
+        let (room, mut running) = (Room::new(BEGUN_MAX), JoinSet::new());
         while let Some(Some(begun)) = stop.run_until_cancelled(begun.recv()).await {
             while running.try_join_next().is_some() {}
             let (executor, stop) = (self.clone(), stop.clone());
-            match room.clone().try_acquire_owned() {
-                Ok(room) => {
+            // Whom it calls says whether there is room. Agents are in memory, and places in line are taken in order.
+            let agent = self.agent(&begun.call).await;
+            let host = agent.as_ref().map(|agent| host_of(agent, &begun.call.what)).unwrap_or_default();
+            match room.enter(&host, self.engine.now()) {
+                Ok(inside) => {
                     let place = self.place(&begun);
                     running.spawn(async move {
-                        executor.make(begun, place, stop).await;
-                        drop(room);
+                        executor.make(begun, agent, place, stop).await;
+                        drop(inside);
                     })
                 }
-                Err(_) => {
-                    let now = self.engine.now();
-                    again = again.plus(NO_ROOM_APART).max(now.plus(NO_ROOM));
-                    let after = Some(again.since(now));
-                    running.spawn(async move { executor.report(begun, postponed(after)).await })
-                }
+                Err(after) => running.spawn(async move { executor.report(begun, postponed(Some(after))).await }),
             };
         }
         while running.join_next().await.is_some() {}
+    }
+
+    /// Whose call it is; or what becomes of one that is nobody's.
+    async fn agent(&self, call: &ToolCall) -> Result<Arc<Agent>, Report> {
+        match self.agents.get(&call.agent).await {
+            Ok(Some(agent)) => Ok(agent),
+            Ok(None) => Err(refused("the agent does not exist any more")),
+            Err(error) => Err(failed(error.to_string())),
+        }
     }
 
     /// Its place in line, if it has to stand in one.
@@ -138,7 +141,13 @@ impl Executor {
         self.lines.join((session.clone(), None))
     }
 
-    async fn make(&self, begun: Begun, place: Option<Place>, stop: CancellationToken) {
+    async fn make(
+        &self,
+        begun: Begun,
+        agent: Result<Arc<Agent>, Report>,
+        place: Option<Place>,
+        stop: CancellationToken,
+    ) {
         let stopped = async {
             stop.cancelled().await;
             tokio::time::sleep(LAST_CALLS).await;
@@ -146,7 +155,12 @@ impl Executor {
         let under_way = self.engine.outside.waits(begun.call.id.as_str());
         let report = tokio::select! {
             biased;
-            report = self.attempt(&begun, place) => report,
+            report = async {
+                match agent {
+                    Ok(agent) => self.attempt(&begun, &agent, place).await,
+                    Err(report) => report,
+                }
+            } => report,
             // Whether it was made, nobody will know: it is made again under its key.
             () = stopped => postponed(Some(Millis::ZERO)),
         };
@@ -169,15 +183,10 @@ impl Executor {
         }
     }
 
-    async fn attempt(&self, Begun { session, call }: &Begun, place: Option<Place>) -> Report {
-        let agent = match self.agents.get(&call.agent).await {
-            Ok(Some(agent)) => agent,
-            Ok(None) => return refused("the agent does not exist any more"),
-            Err(error) => return failed(error.to_string()),
-        };
+    async fn attempt(&self, Begun { session, call }: &Begun, agent: &Agent, place: Option<Place>) -> Report {
         let until = call.due().unwrap_or(self.engine.now());
         let timeout = match &call.what {
-            What::Tool { tool, .. } => timeout_of(&agent, tool),
+            What::Tool { tool, .. } => timeout_of(agent, tool),
             What::Webhook { .. } => WEBHOOK_TIMEOUT,
         };
         let _turn = match place {
@@ -190,9 +199,9 @@ impl Executor {
         match &call.what {
             What::Tool { tool, arguments, timer_id, .. } => {
                 let asked = Asked { session, tool, arguments, key: call.id.as_str(), timer: Some(timer_id) };
-                self.tool(&agent, &asked, until).await
+                self.tool(agent, &asked, until).await
             }
-            What::Webhook { .. } => self.webhook(&agent, session, call, until).await,
+            What::Webhook { .. } => self.webhook(agent, session, call, until).await,
         }
     }
 
@@ -227,13 +236,7 @@ impl Executor {
         self.bounded(agent, asked.key, request, (endpoint.timeout, until), judged).await
     }
 
-    async fn webhook(
-        &self,
-        agent: &Agent,
-        session: &SessionId,
-        call: &ToolCall,
-        until: Timestamp,
-    ) -> Report {
+    async fn webhook(&self, agent: &Agent, session: &SessionId, call: &ToolCall, until: Timestamp) -> Report {
         let What::Webhook { url, place, event, data } = &call.what else { return refused("it is no webhook") };
         let Some((url, signer)) = webhook_of(agent, url, *place) else {
             return refused("the agent has no such webhook any more");
@@ -301,6 +304,16 @@ impl Executor {
         // The host's first: whoever waits for a slow host keeps no place from the others.
         (of_host.acquire_owned().await.ok(), self.places.clone().acquire_owned().await.ok())
     }
+}
+
+/// Whom it calls; nobody, if it cannot be called.
+fn host_of(agent: &Agent, what: &What) -> String {
+    let endpoint = |tool: &str| agent.tools.get(tool).and_then(|tool| tool.endpoint.as_ref());
+    let url = match what {
+        What::Tool { tool, .. } => endpoint(tool).map(|endpoint| endpoint.url.as_str()),
+        What::Webhook { url, place, .. } => webhook_of(agent, url, *place).map(|(url, _)| &**url),
+    };
+    url.and_then(|url| Url::parse(url).ok()).map(|url| url.authority().to_owned()).unwrap_or_default()
 }
 
 /// The webhook as it is now. One that has moved is told where it is now what began before: its session keeps its timers as

@@ -10,6 +10,7 @@ pub mod model;
 mod places;
 pub mod query;
 pub mod registry;
+mod room;
 mod schema;
 mod secret;
 mod signature;

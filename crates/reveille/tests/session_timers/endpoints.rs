@@ -239,6 +239,45 @@ async fn a_call_that_waits_for_room_is_given_back_and_made_later() {
     }
 }
 
+/// A host has so many calls at once; those that wait for it keep no place from others.
+#[tokio::test]
+async fn a_host_that_hangs_has_its_places_and_no_more() {
+    let (slow, quick) = (Endpoints::start().await, Endpoints::start().await);
+    let world = World::with(|config| {
+        config.agents.concurrency = 3;
+        config.agents.concurrency_per_host = 2;
+    })
+    .await;
+    slow.answers("/x", &[Answer::Hangs]);
+    for (name, endpoints) in [("slow", &slow), ("quick", &quick)] {
+        let agent = one_timer(&endpoints.url, "/x");
+        let set = world.request(Method::PUT, &format!("/api/agents/acme/{name}"), Some(&agent)).await;
+        assert_eq!(set.status, 200, "{}", set.body);
+    }
+    let begin = async |session: &str, agent: &str| {
+        let said = world.post(&format!("/api/sessions/{session}/activity"), json!({"agent": agent})).await;
+        assert_eq!(said.status, 200, "{}", said.body);
+    };
+    for session in ["s1", "s2", "s3", "s4", "s5"] {
+        begin(session, "acme:slow").await;
+    }
+    world.advance(60);
+    let running = async || list(&world.get("/api/calls?status=running").await["calls"]).len();
+    world.until("all were begun", || async { (running().await == 5).then_some(()) }).await;
+    slow.next().await;
+    slow.next().await;
+    begin("q", "acme:quick").await;
+    world.advance(4);
+    slow.quiet().await;
+    // The first two are given up, and the next two called; the others are served all the while.
+    world.advance(1);
+    slow.next().await;
+    slow.next().await;
+    world.advance(55);
+    assert_eq!(quick.next().await.path, "/x");
+    has(&settled(&world, "q", 1).await[0], json!({"status": "done", "attempts": 1}));
+}
+
 #[tokio::test]
 async fn more_than_a_thousand_at_once_are_called_one_after_the_other_without_a_break() {
     const SESSIONS: usize = 1200;

@@ -249,9 +249,14 @@ impl Executor {
         .to_string();
         let (id, seconds) = (call.id.as_str(), self.engine.now().as_millis() / 1000);
         let (tenant, chatbot) = agent.id.parts();
+        // As it is checked: with names and characters that only a URL may have.
+        let url = match Url::parse(&fill(url, session.as_str(), tenant, chatbot)) {
+            Ok(url) => url,
+            Err(error) => return refused(error.to_string()),
+        };
         let request = Request::builder()
             .method(Method::POST)
-            .uri(fill(url, session.as_str(), tenant, chatbot))
+            .uri(url.as_str())
             .header(header::CONTENT_TYPE, "application/json")
             .header("webhook-id", id)
             .header("webhook-timestamp", seconds)

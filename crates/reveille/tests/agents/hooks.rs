@@ -131,6 +131,18 @@ async fn only_who_is_gone_or_elsewhere_is_not_told_again() {
 }
 
 #[tokio::test]
+async fn an_address_in_any_script_is_one() {
+    let stage = telling().await;
+    let world = &stage.world;
+    let mut agent = world.get("/api/agents/acme/support").await;
+    agent["webhooks"][0] = json!({"url": format!("{}/hook/日 历/{{session}}", stage.endpoints.url), "secret": SECRET});
+    let set = world.request(Method::PUT, "/api/agents/acme/support", Some(&agent)).await;
+    assert_eq!(set.status, 200, "{}", set.body);
+    silence(world, &["chat-1"]).await;
+    assert_eq!(hook(&stage).await.path, "/hook/%E6%97%A5%20%E5%8E%86/chat-1");
+}
+
+#[tokio::test]
 async fn one_that_moved_is_told_where_it_is_now() {
     let stage = telling().await;
     let world = &stage.world;

@@ -19,7 +19,7 @@ use crate::{
     report::{Ledger, Observer, Outcome},
     rounds::{self, Again, Rounds},
     send::{Call, Deadline, Route},
-    session,
+    session::{self, Whose},
     stage::{Admitted, Alone, Stage, Turn, Visits},
     upstream::{Override, Upstream},
     vigil::Vigil,
@@ -115,7 +115,9 @@ impl Gateway {
     async fn generate<B: Body<Data = Bytes>>(&self, protocol: Protocol, parts: Parts, body: B) -> Answer {
         let began = Instant::now();
         let mut ledger = self.open(protocol, &parts, began);
-        match self.try_generate(parts, body, began, &mut ledger).await {
+        let begun = self.try_generate(parts, body, began, &mut ledger).await;
+        let whose = Whose(ledger.report.turn.session.clone());
+        let mut answer = match begun {
             Ok(mut begun) => {
                 ledger.report.status = begun.head.status;
                 headers::to_client(&mut begun.head.headers);
@@ -129,7 +131,9 @@ impl Gateway {
                 }
             }
             Err(fault) => refuse(fault, ledger),
-        }
+        };
+        answer.extensions_mut().insert(whose);
+        answer
     }
 
     /// The report of a call of which only the head is read.

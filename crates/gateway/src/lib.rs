@@ -50,7 +50,7 @@ pub use outline::Outline;
 pub use protocol::{Event, Finish, Kind, Protocol, Seen, ToolCall, Usage, Waiting};
 pub use relay::Relay;
 pub use report::{Observer, Outcome, Report};
-pub use session::{SessionHint, Source};
+pub use session::{SessionHint, Source, Whose};
 pub use stage::{
     Admission, Admitted, Alone, Interest, More, Next, Stage, ToolResult, Turn, Verdict, Visit, Voice, Words,
 };

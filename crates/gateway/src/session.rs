@@ -10,6 +10,10 @@ pub struct SessionHint {
     pub source: Source,
 }
 
+/// In an answer's extensions: what its request said of its conversation.
+#[derive(Clone, Debug)]
+pub struct Whose(pub Option<SessionHint>);
+
 /// Who said so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {

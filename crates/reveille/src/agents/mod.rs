@@ -23,7 +23,7 @@ pub use check::{Agent, Invalid, Origin};
 pub use config::AgentConfig;
 pub use executor::Executor;
 pub use registry::{AgentError, Registry};
-pub use stage::SessionStage;
+pub use stage::{SessionStage, session_named};
 
 use crate::{config::Config, engine::Engine, outgoing::Outgoing};
 use reveille_core::{AgentId, Limits};

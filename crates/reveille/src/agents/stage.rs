@@ -7,8 +7,8 @@
 use super::{Registry, turn};
 use crate::engine::Engine;
 use async_trait::async_trait;
-use reveille_core::{AgentId, SessionId};
-use reveille_gateway::{Draft, Fault, Finish, Interest, Next, Seen, Stage, Turn, Visit};
+use reveille_core::{AgentId, Reject, SessionId};
+use reveille_gateway::{Draft, Fault, Finish, Interest, Next, Seen, SessionHint, Source, Stage, Turn, Visit};
 use std::{
     collections::HashMap,
     pin::pin,
@@ -58,10 +58,16 @@ impl SessionStage {
     }
 }
 
+/// What a call calls its agent's session. The answer before it is no such name: it is another one in every turn.
+pub fn session_named(hint: Option<&SessionHint>) -> Option<Result<SessionId, Reject>> {
+    let hint = hint.filter(|hint| hint.source != Source::PreviousResponse)?;
+    Some(SessionId::parse(&hint.id))
+}
+
 impl Stage for SessionStage {
     fn enter(&self, turn: &Turn) -> Option<Box<dyn Visit>> {
-        let (agent, session) = (turn.agent.as_deref()?, &turn.session.as_ref()?.id);
-        match (AgentId::parse(agent), SessionId::parse(session)) {
+        let (agent, session) = (turn.agent.as_deref()?, session_named(turn.session.as_ref())?);
+        match (AgentId::parse(agent), session) {
             (Ok(agent), Ok(session)) => Some(Box::new(Working {
                 shared: self.0.clone(),
                 agent,

@@ -137,6 +137,32 @@ async fn calls_side_by_side_are_one_turn() {
     }
 }
 
+/// The answer before names no session: every turn would be another one, with timers of its own.
+#[tokio::test]
+async fn a_call_without_a_session_has_no_timers_and_is_told_so() {
+    let Stage { world, model: _model, .. } = stage().await;
+    let ask = async |extra: Value, session: Option<&str>| {
+        let mut body = json!({"model": "scripted", "input": script(json!([{"text": "好"}]))});
+        body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        let mut request = world.http.post(format!("{}/v1/responses", world.url)).json(&body);
+        request = request.header("x-reveille-agent", "acme:support");
+        if let Some(session) = session {
+            request = request.header("x-reveille-session", session);
+        }
+        let answer = within("the model answers", request.send()).await.unwrap();
+        assert_eq!(answer.status(), 200);
+        answer.headers().get("x-reveille-timers").map(|why| why.to_str().unwrap().to_owned())
+    };
+    for extra in [json!({}), json!({"previous_response_id": "resp_1"})] {
+        let why = ask(extra, None).await.unwrap();
+        assert!(why.starts_with("none; no session"), "{why}");
+    }
+    assert_eq!(list(&world.get("/api/session_timers").await["session_timers"]), Vec::<Value>::new());
+    assert_eq!(ask(json!({"previous_response_id": "resp_1"}), Some("chat-1")).await, None);
+    armed(&world).await;
+    assert_eq!(list(&world.get("/api/session_timers").await["session_timers"]).len(), 1);
+}
+
 /// The commit that begins a turn is held up, and its client does not wait for it.
 #[tokio::test]
 async fn a_client_that_leaves_while_its_turn_begins_leaves_nothing_suspended() {

@@ -73,6 +73,7 @@ impl Stage for SessionStage {
                 agent,
                 session,
                 side: turn.side,
+                subagent: turn.subagent,
                 begun: false,
                 wants_tools: false,
             })),
@@ -91,6 +92,8 @@ struct Working {
     session: SessionId,
     /// It has no tools.
     side: bool,
+    /// It is a sub-agent's: whoever started that waits for it, and the turn is over when that one has answered.
+    subagent: bool,
     begun: bool,
     /// The model wants tools called.
     wants_tools: bool,
@@ -101,7 +104,7 @@ impl Visit for Working {
     async fn before_request(&mut self, draft: &mut Draft) -> Result<Interest, Fault> {
         let (suspended, known) = oneshot::channel();
         self.begun = true;
-        let aside = self.side && !RESULTS.iter().any(|mark| draft.mentions(mark));
+        let aside = self.subagent || self.side && !RESULTS.iter().any(|mark| draft.mentions(mark));
         self.shared.called(&self.session, aside, Step::Called { agent: self.agent.clone(), suspended });
         // Nothing can fire from here on; should the task be gone, so is the server. While the store is away nothing can
         // fire either.
@@ -110,7 +113,7 @@ impl Visit for Working {
     }
 
     async fn on_finish(&mut self, seen: &Seen) -> Next {
-        self.wants_tools = seen.finish == Some(Finish::ToolCalls);
+        self.wants_tools = !self.subagent && seen.finish == Some(Finish::ToolCalls);
         Next::End
     }
 }
@@ -132,7 +135,7 @@ impl Shared {
             self.tasks.spawn(live(self.clone(), session.clone(), name.clone(), taken));
             Open { name, calls: 0, owed: 0, steps }
         });
-        // What is asked aside, a title or a summary, is no part of the conversation. If nothing else is under way, the
+        // What is asked aside, a title or a summary, or by a sub-agent, is no part of the conversation. If nothing else is under way, the
         // conversation goes on, whatever became of the tools before.
         open.owed = match (aside, open.calls) {
             (true, _) => open.owed,

@@ -63,6 +63,10 @@ async fn a_turn_may_be_longer_than_a_turn_that_nobody_hears_of() {
 
 /// A call through the gateway; `tools`: whether it is part of the conversation.
 async fn call(world: &World, steps: Value, tools: bool) -> reqwest::Response {
+    call_of(world, steps, tools, &[]).await
+}
+
+async fn call_of(world: &World, steps: Value, tools: bool, headers: &[(&str, &str)]) -> reqwest::Response {
     let mut body =
         json!({"model": "scripted", "stream": true, "messages": [{"role": "user", "content": script(steps)}]});
     if tools {
@@ -70,6 +74,7 @@ async fn call(world: &World, steps: Value, tools: bool) -> reqwest::Response {
     }
     let request = world.http.post(format!("{}/v1/chat/completions", world.url)).json(&body);
     let request = request.header("x-reveille-agent", "acme:support").header("x-reveille-session", "chat-1");
+    let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
     within("the model answers", async { request.send().await.unwrap() }).await
 }
 
@@ -135,6 +140,21 @@ async fn calls_side_by_side_are_one_turn() {
         futures_util::future::join_all((0..8).map(one)).await;
         armed(&world).await;
     }
+}
+
+/// Whoever started it waits for it.
+#[tokio::test]
+async fn a_sub_agent_does_not_end_its_parents_turn() {
+    let Stage { world, model: _model, .. } = stage().await;
+    let (stops, tools) = (json!([{"text": "好"}]), json!([{"tool": {"name": "x", "arguments": {}}}]));
+    whole(call(&world, tools.clone(), true).await).await;
+    for steps in [stops.clone(), tools.clone(), stops.clone()] {
+        whole(call_of(&world, steps, true, &[("x-claude-code-agent-id", "a1")]).await).await;
+        world.advance(10);
+        has(&timer(&world).await, json!({"suspended": true}));
+    }
+    whole(call(&world, stops, true).await).await;
+    has(&armed(&world).await, json!({"next_trigger_at": world.now() + 300_000}));
 }
 
 /// The answer before names no session: every turn would be another one, with timers of its own.

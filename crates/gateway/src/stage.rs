@@ -4,13 +4,14 @@ use crate::{
     draft::Draft,
     fault::Fault,
     outline::Ids,
-    protocol::{Event, Protocol, Seen},
+    protocol::{Event, Finish, Protocol, Seen, Waiting},
     session::SessionHint,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::HeaderMap;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+use tokio::time::timeout;
 
 /// A call, as every stage sees it.
 #[derive(Clone, Debug)]
@@ -92,6 +93,12 @@ pub trait Visit: Send {
         Next::End
     }
 
+    /// The client has all of the answer so far, and another stage has the turn wait, maybe for hours.
+    fn on_hold(&mut self) {}
+
+    /// After that, the model is asked again.
+    async fn on_resume(&mut self) {}
+
     /// The turn waited for [`on_finish`](Self::on_finish), and there is no room for it to wait longer: it is over.
     fn on_no_room(&mut self) {}
 
@@ -154,6 +161,14 @@ pub enum Voice {
     System,
 }
 
+/// A stage that takes longer to say how a turn goes on has it wait.
+const HOLD_MIN: Duration = Duration::from_secs(1);
+
+/// Whether nothing is under way but a wait: the answer went out as it came, and no call of the model is being answered.
+fn leaves_client_waiting(seen: &Seen) -> bool {
+    seen.waiting != Waiting::Silent && seen.calls.is_empty() && seen.finish != Some(Finish::ToolCalls)
+}
+
 /// All that take part in one call, in order.
 #[derive(Default)]
 pub(crate) struct Visits(Vec<Box<dyn Visit>>);
@@ -200,8 +215,26 @@ impl Visits {
 
     /// The first that wants to go on decides.
     pub async fn on_finish(&mut self, seen: &Seen) -> Next {
-        for visit in &mut self.0 {
-            if let Next::Continue(more) = visit.on_finish(seen).await {
+        for at in 0..self.0.len() {
+            let (before, rest) = self.0.split_at_mut(at);
+            let Some((visit, after)) = rest.split_first_mut() else { break };
+            let mut deciding = visit.on_finish(seen);
+            let (next, held) = match timeout(HOLD_MIN, &mut deciding).await {
+                Ok(next) => (next, false),
+                Err(_) => {
+                    let held = leaves_client_waiting(seen);
+                    if held {
+                        before.iter_mut().chain(&mut *after).for_each(|other| other.on_hold());
+                    }
+                    (deciding.await, held)
+                }
+            };
+            if let Next::Continue(more) = next {
+                if held {
+                    for other in before.iter_mut().chain(after) {
+                        other.on_resume().await;
+                    }
+                }
                 return Next::Continue(more);
             }
         }

@@ -5,7 +5,7 @@ mod support;
 use async_trait::async_trait;
 use bytes::Bytes;
 use reveille_gateway::{
-    Draft, Event, Fault, Finish, Interest, Kind, Next, Protocol, Seen, Stage, Turn, Verdict, Visit,
+    Draft, Event, Fault, Finish, Interest, Kind, More, Next, Protocol, Seen, Stage, Turn, Verdict, Visit, Voice, Words,
 };
 use serde_json::json;
 use std::{
@@ -92,6 +92,79 @@ async fn a_stage_takes_part_in_a_stream() {
         assert_eq!(diary.take(), [&entered, "dispatch", "tool call", "finish ToolCalls", "over"]);
         assert!(String::from_utf8_lossy(&world.log.requests()[0].body).contains("clock"));
         assert_eq!(world.reports.outcomes(), ["complete"]);
+    }
+}
+
+/// Waits once for an hour, and then has the turn go on.
+#[derive(Clone, Default)]
+struct Patient {
+    waited: bool,
+}
+
+impl Stage for Patient {
+    fn enter(&self, _turn: &Turn) -> Option<Box<dyn Visit>> {
+        Some(Box::new(self.clone()))
+    }
+}
+
+#[async_trait]
+impl Visit for Patient {
+    async fn on_finish(&mut self, _seen: &Seen) -> Next {
+        if std::mem::replace(&mut self.waited, true) {
+            return Next::End;
+        }
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        Next::Continue(More { words: vec![Words { voice: Voice::User, text: "go on".into() }], ..More::default() })
+    }
+}
+
+#[derive(Clone)]
+struct Neighbour(Diary);
+
+impl Stage for Neighbour {
+    fn enter(&self, _turn: &Turn) -> Option<Box<dyn Visit>> {
+        Some(Box::new(self.clone()))
+    }
+}
+
+#[async_trait]
+impl Visit for Neighbour {
+    fn on_hold(&mut self) {
+        self.0.note("hold");
+    }
+
+    async fn on_resume(&mut self) {
+        self.0.note("resume");
+    }
+
+    async fn on_finish(&mut self, _seen: &Seen) -> Next {
+        self.0.note("finish");
+        Next::End
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stage_is_told_that_another_has_the_turn_wait() {
+    // Whoever gets one piece has heard nothing yet.
+    for (stream, expected) in [(true, &["hold", "resume", "finish"][..]), (false, &["finish"])] {
+        for first in [true, false] {
+            let diary = Diary::default();
+            let neighbour = Neighbour(diary.clone());
+            let world = World::build(
+                |_| {},
+                |gateway| match first {
+                    true => gateway.stage(neighbour).stage(Patient::default()),
+                    false => gateway.stage(Patient::default()).stage(neighbour),
+                },
+            );
+            text(world.send(Protocol::Chat, &json!({"steps": [{"text": "hi"}]}), stream).await).await;
+            let told = diary.take();
+            match first {
+                // Asked first, it has finished each time.
+                true => assert_eq!(told.len(), expected.len() + 1, "{told:?}"),
+                false => assert_eq!(told, expected),
+            }
+        }
     }
 }
 

@@ -74,6 +74,7 @@ impl Stage for SessionStage {
                 session,
                 side: turn.side,
                 subagent: turn.subagent,
+                aside: false,
                 begun: false,
                 wants_tools: false,
             })),
@@ -94,6 +95,8 @@ struct Working {
     side: bool,
     /// It is a sub-agent's: whoever started that waits for it, and the turn is over when that one has answered.
     subagent: bool,
+    /// It is no part of the conversation.
+    aside: bool,
     begun: bool,
     /// The model wants tools called.
     wants_tools: bool,
@@ -102,14 +105,19 @@ struct Working {
 #[async_trait]
 impl Visit for Working {
     async fn before_request(&mut self, draft: &mut Draft) -> Result<Interest, Fault> {
-        let (suspended, known) = oneshot::channel();
-        self.begun = true;
-        let aside = self.subagent || self.side && !RESULTS.iter().any(|mark| draft.mentions(mark));
-        self.shared.called(&self.session, aside, Step::Called { agent: self.agent.clone(), suspended });
-        // Nothing can fire from here on; should the task be gone, so is the server. While the store is away nothing can
-        // fire either.
-        self.shared.engine.if_ready("session", known).await;
+        self.aside = self.subagent || self.side && !RESULTS.iter().any(|mark| draft.mentions(mark));
+        self.suspend().await;
         Ok(Interest::Stay)
+    }
+
+    /// The answer is out, and silence begins: whoever holds the turn only waits.
+    fn on_hold(&mut self) {
+        self.wants_tools = false;
+        self.end();
+    }
+
+    async fn on_resume(&mut self) {
+        self.suspend().await;
     }
 
     async fn on_finish(&mut self, seen: &Seen) -> Next {
@@ -118,11 +126,26 @@ impl Visit for Working {
     }
 }
 
-impl Drop for Working {
-    fn drop(&mut self) {
-        if self.begun {
+impl Working {
+    async fn suspend(&mut self) {
+        let (suspended, known) = oneshot::channel();
+        self.begun = true;
+        self.shared.called(&self.session, self.aside, Step::Called { agent: self.agent.clone(), suspended });
+        // Nothing can fire from here on; should the task be gone, so is the server. While the store is away nothing can
+        // fire either.
+        self.shared.engine.if_ready("session", known).await;
+    }
+
+    fn end(&mut self) {
+        if std::mem::take(&mut self.begun) {
             self.shared.ended(&self.session, &self.agent, self.wants_tools);
         }
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

@@ -142,6 +142,34 @@ async fn calls_side_by_side_are_one_turn() {
     }
 }
 
+/// A turn that waits for a reminder has been answered; when it goes on, the agent works again.
+#[tokio::test]
+async fn silence_begins_when_a_turn_is_held() {
+    let Stage { world, model: _model, .. } = stage().await;
+    let item = json!({"task": "茶", "in": "1h"});
+    let set = world.tool("chat-1", "clock", json!({"action": "schedule", "items": [item]})).await;
+    assert_eq!(set.status, 200, "{}", set.body);
+    let mut stream = call(&world, json!([{"text": "好"}]), true).await.bytes_stream();
+    within("it begins", stream.next()).await.unwrap().unwrap();
+    let held = armed(&world).await;
+    has(&held, json!({"next_trigger_at": world.now() + 300_000}));
+    // It fires while the client is held.
+    world.advance(300);
+    world.until("it fires", || async { (timer(&world).await["trigger_count"] == 1).then_some(()) }).await;
+    // The model is asked again, and answers; and silence begins anew.
+    world.advance(3300);
+    let rest = within("the turn goes on", async {
+        let mut all = String::new();
+        while let Some(piece) = stream.next().await {
+            all += &String::from_utf8_lossy(&piece.unwrap());
+        }
+        all
+    })
+    .await;
+    assert!(rest.contains("[DONE]"), "{rest}");
+    has(&armed(&world).await, json!({"next_trigger_at": world.now() + 300_000}));
+}
+
 /// Whoever started it waits for it.
 #[tokio::test]
 async fn a_sub_agent_does_not_end_its_parents_turn() {

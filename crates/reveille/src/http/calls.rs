@@ -15,9 +15,12 @@ use crate::{
 };
 use axum::{Json, extract::State};
 use reveille_core::{Call, Command, ItemId, Kind, Reject, Reply, ToolCall, call, session_timer};
-use reveille_store::ItemFilter;
+use reveille_store::{Found, ItemFilter};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
+
+/// Pages of calls that one request looks through for what it is to make again; then it says where to go on.
+const PAGES_MAX: usize = 100;
 
 #[derive(Serialize, ToSchema)]
 pub struct OwnedSessionTimer {
@@ -133,8 +136,10 @@ pub async fn replay(State(app): State<App>, Segments(id): Segments<String>) -> R
 pub struct Replayed {
     /// How many are made again.
     pub replayed: usize,
-    /// There may be more: ask again.
+    /// There may be more: ask again, with `after` set to `next`.
     pub more: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<i64>,
 }
 
 /// Make all calls again that failed for good, a page of them at a time; `?kind=webhook` the dead letters alone.
@@ -149,8 +154,21 @@ pub async fn replay_all(
     mut sight: Sight,
 ) -> Result<Json<Replayed>, ApiError> {
     only.check()?;
-    let failed = params.in_state(call::Status::Failed.as_str());
-    let (found, next) = page(&app, &mut sight, &failed, Kind::Call, &states()).await?;
+    let mut failed = params.in_state(call::Status::Failed.as_str());
+    let mut looked_at = 0;
+    loop {
+        let (found, next) = page(&app, &mut sight, &failed, Kind::Call, &states()).await?;
+        let replayed = replay_some(&app, &only, &found).await?;
+        looked_at += 1;
+        // A page that has none of them is no reason to stop: those that were asked for may all be behind it.
+        match next {
+            Some(after) if replayed == 0 && looked_at < PAGES_MAX => failed = failed.going_on(after),
+            next => return Ok(Json(Replayed { replayed, more: next.is_some(), next })),
+        }
+    }
+}
+
+async fn replay_some(app: &App, only: &CallParams, found: &[Found]) -> Result<usize, ApiError> {
     let mut replayed = 0;
     for found in found.iter().filter(|found| found.item.as_call().is_some_and(|call| only.is(call))) {
         let done =
@@ -162,7 +180,7 @@ pub async fn replay_all(
             Err(error) => return Err(ApiError::of(error, app.engine.now())),
         }
     }
-    Ok(Json(Replayed { replayed, more: next.is_some() }))
+    Ok(replayed)
 }
 
 fn states() -> [(&'static str, bool); call::Status::ALL.len()] {

@@ -32,6 +32,11 @@ impl ListParams {
     pub fn in_state(self, status: &str) -> Self {
         Self { status: Some(status.to_owned()), ..self }
     }
+
+    /// The same, from here on.
+    pub fn going_on(self, after: i64) -> Self {
+        Self { after: Some(after), ..self }
+    }
 }
 
 /// One page of what the caller may see, and where the next begins. `states`: all there are of this kind, and whether each is live.

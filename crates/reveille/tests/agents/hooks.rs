@@ -175,6 +175,14 @@ async fn dead_letters_are_listed_and_replayed_together() {
     world.until("all failed", || async { (failed("").await.len() == 10).then_some(()) }).await;
     assert_eq!((failed("&kind=webhook").await.len(), failed("&kind=tool").await.len()), (8, 2));
     assert_eq!(world.request(Method::GET, "/api/calls?kind=x", None).await.status, 400);
+    // Newest first, one to a page: those of tools are in between, and passed over.
+    let mut after = String::new();
+    for _ in 0..8 {
+        let page = world.post(&format!("/api/calls/replay?kind=webhook&limit=1{after}"), json!({})).await;
+        has(&page.body, json!({"replayed": 1, "more": true}));
+        after = format!("&after={}", page.body["next"]);
+    }
+    world.until("all failed again", || async { (failed("").await.len() == 10).then_some(()) }).await;
     stage.endpoints.answers("/hook/chat-1", &[Answer::Says(200, String::new())]);
     let replayed = world.post("/api/calls/replay?kind=webhook&session=chat-1", json!({})).await;
     assert_eq!(replayed.body, json!({"replayed": 4, "more": false}));

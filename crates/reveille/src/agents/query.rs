@@ -30,8 +30,11 @@ use utoipa::ToSchema;
 const WAITING_MAX: usize = 16;
 /// A tool may ask for so much patience; if it wants more, the model is told that it failed, since somebody waits.
 const PATIENCE: Millis = Millis::from_secs(30);
-/// What timers may have said again and again since the user was last here, and is read only to be left out.
-const REPEATED_MAX: usize = 1000;
+/// What timers may have said again and again since the user was last here, and is read only to be left out. If there is nothing
+/// else in it, so many times as much is read; but not more than that: a patient timer says it every five minutes for a year.
+const REPEATED: usize = 1000;
+const READ_MORE: usize = 10;
+const READ_MAX: usize = 100_000;
 /// Turns under way when the server stops have this long; then they are cut off.
 const LAST_TURNS: Duration = Duration::from_secs(2);
 
@@ -224,10 +227,25 @@ impl Run {
         }
     }
 
-    async fn converse(&mut self) -> Result<Utterance, ModelError> {
+    /// What the model is given of what was said so far.
+    async fn context(&self) -> Result<Vec<Utterance>, ModelError> {
         let max = self.agent.config.limits.context_messages;
-        let kept = self.query.engine.store().conversation(&self.session, max + REPEATED_MAX).await;
-        let mut context = utterance::context(kept.map_err(|error| ModelError::new(503, error.to_string()))?, max);
+        let mut limit = max + REPEATED;
+        loop {
+            let kept = self.query.engine.store().conversation(&self.session, limit).await;
+            let kept = kept.map_err(|error| ModelError::new(503, error.to_string()))?;
+            let begun = kept.iter().any(|said| said.role == Role::Beginning);
+            let all = begun || kept.len() < limit || limit >= READ_MAX;
+            let context = utterance::context(kept, max);
+            if all || context.len() >= max {
+                return Ok(context);
+            }
+            limit = (limit * READ_MORE).min(READ_MAX);
+        }
+    }
+
+    async fn converse(&mut self) -> Result<Utterance, ModelError> {
+        let mut context = self.context().await?;
         let (told, stream) = (self.told.clone(), self.asker.stream);
         let heard = move |text: &str| drop(told.send(Progress::Delta { text: text.to_owned() }));
         let heard: Option<model::Heard<'_>> = if stream { Some(&heard) } else { None };

@@ -70,7 +70,7 @@ pub struct WholeSession {
     pub session_timers: Vec<SessionTimerView>,
     /// Calls that these have caused.
     pub calls: Vec<CallView>,
-    /// The latest that was said in it.
+    /// The latest that was said in it, at most 200; what was said before is in `/api/history`.
     pub conversation: Vec<SaidView>,
     /// Messages not yet delivered.
     pub inbox: Vec<MessageView>,

@@ -2,6 +2,7 @@
 
 use super::{QUERY, Stage, agent, armed, script, stage, support::*};
 use reqwest::Method;
+use reveille_core::{Call, Command, ItemId, SessionId, Timestamp, Utterance, utterance::Role};
 use serde_json::{Value, json};
 
 const PROTOCOLS: [&str; 3] = ["chat", "messages", "responses"];
@@ -32,6 +33,27 @@ fn ids(value: &Value) -> Vec<String> {
         }
         _ => Vec::new(),
     }
+}
+
+#[tokio::test]
+async fn a_timer_that_speaks_for_days_makes_its_agent_forget_nothing() {
+    let stage = stage().await;
+    let world = &stage.world;
+    assert_eq!(world.post(QUERY, json!({"message": "我叫李雷"})).await.status, 200);
+    armed(world).await;
+    let said = (0..2500).map(|number| {
+        let at = Timestamp::from_millis(world.now());
+        let mut said = Utterance::new(format!("said_again.{number}"), Role::Assistant, "还在吗？", at);
+        said.timer = Some(ItemId::new("st_1"));
+        said
+    });
+    let (made, notify) = (Vec::new(), Vec::new());
+    let again = Command::Response { agent: None, turn: None, said: said.collect(), made, notify };
+    world.server().engine.execute(&SessionId::new("chat-1"), Call::new(again)).await.unwrap();
+    assert_eq!(world.post(QUERY, json!({"message": "我叫什么？"})).await.status, 200);
+    let sent = asked(&stage)["messages"].to_string();
+    assert!(sent.contains("李雷"), "{sent}");
+    assert_eq!(sent.matches("还在吗").count(), 1, "{sent}");
 }
 
 #[tokio::test]

@@ -278,7 +278,11 @@ impl Run {
         let this = &*self;
         let done = join_all(system.iter().zip(first..).map(|(call, number)| this.call(call, number))).await;
         let mut results: Vec<(Asked, Made)> = system.iter().cloned().zip(done).collect();
-        let one_by_one = self.query.executor.actions(&self.session).await;
+        // What is silent stands in no line, so neither does a turn that has nothing else to call.
+        let one_by_one = match agents.is_empty() {
+            true => None,
+            false => Some(self.query.executor.actions(&self.session).await),
+        };
         for (call, number) in agents.iter().zip(first + system.len()..) {
             results.push((call.clone(), self.call(call, number).await));
         }

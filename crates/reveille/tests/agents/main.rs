@@ -167,6 +167,25 @@ async fn a_system_action_that_fails_is_recorded_and_system_actions_wait_for_no_o
 }
 
 #[tokio::test]
+async fn a_turn_with_system_actions_alone_does_not_wait_for_what_a_timer_calls() {
+    let Stage { world, endpoints, model: _model } = stage().await;
+    let mut agent = agent(&endpoints.url);
+    agent["timers"] = json!([{"timer_id": "look", "delay_seconds": 60, "tool_name": "read_customer",
+                              "tool_params": {"id": 1}}]);
+    assert_eq!(world.request(Method::PUT, "/api/agents/acme/support", Some(&agent)).await.status, 200);
+    endpoints.answers("/read", &[Answer::Hangs]);
+    let said = world.post("/api/sessions/chat-1/activity", json!({"agent": "acme:support"})).await;
+    assert_eq!(said.status, 200, "{}", said.body);
+    world.advance(60);
+    assert_eq!(endpoints.next().await.path, "/read?id=1");
+    // The clock stands still: what hangs goes on hanging.
+    let save = script(json!([{"tool": {"name": "save", "arguments": {}}}]));
+    let answer = within("the turn ends", world.post(QUERY, json!({"message": save}))).await;
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    assert_eq!(endpoints.next().await.path, "/save");
+}
+
+#[tokio::test]
 async fn turns_by_the_other_protocols() {
     for protocol in ["messages", "responses"] {
         let Stage { world, endpoints, model } = stage().await;

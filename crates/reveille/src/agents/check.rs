@@ -113,7 +113,7 @@ impl Agent {
     }
 }
 
-/// Actions that are listed and not defined: misspelt, or left from another agent.
+/// Actions that are listed and not defined: misspelt, or left from another agent. Timers that say what nobody wrote.
 pub fn warnings(config: &AgentConfig) -> Vec<String> {
     let built_in = [GENERATE_RESPONSE, CLOSE_CONVERSATION];
     let known = |name: &str| built_in.contains(&name) || config.tools.iter().any(|tool| tool.name == name);
@@ -122,7 +122,13 @@ pub fn warnings(config: &AgentConfig) -> Vec<String> {
         let names = names.iter().filter(|name| !known(name));
         names.map(move |name| format!("`{list}` has '{name}', which is not in `tools`: it has no effect"))
     });
-    unknown.collect()
+    let speechless = config.timers.iter().filter(|timer| {
+        timer.tool_name == GENERATE_RESPONSE && timer.message.is_none() && !timer.tool_params.contains_key("message")
+    });
+    let default = speechless.map(|timer| {
+        format!("timer '{}' has no `message`: it says '{MESSAGE_DEFAULT}', in whatever language its users speak", timer.timer_id)
+    });
+    unknown.chain(default).collect()
 }
 
 fn tools(config: &AgentConfig, rules: Rules<'_>) -> Result<BTreeMap<String, Tool>, Invalid> {

@@ -277,6 +277,11 @@ async fn what_may_be_a_mistake_is_said_and_what_is_meant_is_done() {
     shown["agent_actions"] = json!([]);
     let set = put(&world, &shown).await;
     assert!(text(&set.body["warnings"][0]).contains("`system_actions` has 'handof_to'"), "{}", set.body);
+    let mut speechless = shown.clone();
+    speechless["timers"][0].as_object_mut().unwrap().remove("tool_params");
+    let set = put(&world, &speechless).await;
+    assert!(text(&set.body["warnings"][1]).contains("'idle_reminder' has no `message`"), "{}", set.body);
+    assert_eq!(list(&put(&world, &shown).await.body["warnings"]).len(), 1);
     activity(&world, "chat-1", "message").await;
     let said = json!({"message": "您好，请问还有什么可以帮您的吗？", "tool_name": "generate_response"});
     has(&timer(&world, "chat-1", "idle_reminder").await, said);

@@ -160,7 +160,8 @@ impl Bench {
             quiet: None,
         };
         self.engine.execute(&session, Call::new(message)).await?;
-        let response = Command::Response { agent: None, turn: None, said: Vec::new(), made: Vec::new(), notify: Vec::new() };
+        let response =
+            Command::Response { agent: None, turn: None, said: Vec::new(), made: Vec::new(), notify: Vec::new() };
         let done = self.engine.execute(&session, Call::new(response)).await?;
         let reveille_core::Reply::Turn { timers, .. } = done.reply else { anyhow::bail!("not a turn") };
         let due = timers[0].due().expect("an answered session's timer has a deadline").as_millis();

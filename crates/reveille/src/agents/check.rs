@@ -105,6 +105,9 @@ impl Agent {
             let why = format!("must be from 1 to {CONTEXT_MESSAGES_MAX}");
             return Err(Invalid::new("limits.context_messages", why));
         }
+        if config.max_tokens == Some(0) {
+            return Err(Invalid::new("max_tokens", "must be at least 1"));
+        }
         if config.model.as_deref().is_some_and(|model| model.trim().is_empty()) {
             return Err(Invalid::new("model", "is empty; name a model that the gateway knows, or leave it out"));
         }
@@ -126,7 +129,10 @@ pub fn warnings(config: &AgentConfig) -> Vec<String> {
         timer.tool_name == GENERATE_RESPONSE && timer.message.is_none() && !timer.tool_params.contains_key("message")
     });
     let default = speechless.map(|timer| {
-        format!("timer '{}' has no `message`: it says '{MESSAGE_DEFAULT}', in whatever language its users speak", timer.timer_id)
+        format!(
+            "timer '{}' has no `message`: it says '{MESSAGE_DEFAULT}', in whatever language its users speak",
+            timer.timer_id
+        )
     });
     unknown.chain(default).collect()
 }

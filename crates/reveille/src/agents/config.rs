@@ -20,6 +20,9 @@ pub struct AgentConfig {
     pub model: Option<String>,
     /// How that is spoken to: `chat` unless given, `responses` or `messages`.
     pub protocol: Protocol,
+    /// Longest answer of the model, in tokens. Unless given: 8192 in `messages`, which wants a bound; else the model's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u32>,
     #[serde(alias = "system", skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]

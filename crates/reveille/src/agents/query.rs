@@ -132,8 +132,18 @@ impl Query {
         let turn: Arc<str> = self.engine.fresh("turn").into();
         let (told, progress) = mpsc::unbounded_channel();
         let (begun, begins) = oneshot::channel();
-        let run =
-            Run { query: self, agent, model, session, turn, asker, told, said: Vec::new(), made: Vec::new(), closes: false };
+        let run = Run {
+            query: self,
+            agent,
+            model,
+            session,
+            turn,
+            asker,
+            told,
+            said: Vec::new(),
+            made: Vec::new(),
+            closes: false,
+        };
         // From here on it is nobody's to break off: what begins a turn and what ends it belong together.
         turns.tasks.spawn(async move {
             run.run(message, begun).await;

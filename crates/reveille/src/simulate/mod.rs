@@ -146,7 +146,13 @@ impl Stage<'_> {
     }
 
     fn answered(&mut self) -> Result<(), Reject> {
-        self.ask(Command::Response { agent: None, turn: None, said: Vec::new(), made: Vec::new(), notify: Vec::new() })?;
+        self.ask(Command::Response {
+            agent: None,
+            turn: None,
+            said: Vec::new(),
+            made: Vec::new(),
+            notify: Vec::new(),
+        })?;
         self.line(What::Answered);
         Ok(())
     }

@@ -36,6 +36,25 @@ fn ids(value: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
+async fn an_answer_is_as_long_as_the_agent_allows() {
+    let names = [("chat", "max_completion_tokens"), ("messages", "max_tokens"), ("responses", "max_output_tokens")];
+    for (protocol, name) in names {
+        let stage = stage().await;
+        for max in [None, Some(20_000)] {
+            let mut agent = agent(&stage.endpoints.url);
+            agent["protocol"] = json!(protocol);
+            agent["max_tokens"] = json!(max);
+            let set = stage.world.request(Method::PUT, "/api/agents/acme/support", Some(&agent)).await;
+            assert_eq!(set.status, 200, "{}", set.body);
+            assert_eq!(stage.world.post(QUERY, json!({"message": "你好"})).await.status, 200);
+            let default = if protocol == "messages" { json!(8192) } else { Value::Null };
+            assert_eq!(asked(&stage)[name], max.map_or(default, |max| json!(max)), "{protocol}");
+            armed(&stage.world).await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_timer_that_speaks_for_days_makes_its_agent_forget_nothing() {
     let stage = stage().await;
     let world = &stage.world;

@@ -16,6 +16,10 @@ pub fn request(question: &Question<'_>) -> Value {
     let begins = said.iter().position(|said| said.role != Role::Tool).unwrap_or(said.len());
     let messages: Vec<Value> = system.chain(said[begins..].iter().map(message)).collect();
     let mut body = json!({"model": model, "messages": messages});
+    if let Some(max) = agent.config.max_tokens {
+        // `max_tokens` is its old name, which models that think refuse.
+        body["max_completion_tokens"] = json!(max);
+    }
     if !agent.tools.is_empty() {
         body["tools"] = agent.tools.iter().map(|(name, tool)| described(name, tool)).collect();
         if !tools {

@@ -9,12 +9,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::{borrow::Cow, collections::BTreeMap};
 
-/// The protocol wants a bound; answers of chatbots stay far below it.
-const ANSWER_TOKENS_MAX: u32 = 8192;
+/// The protocol wants a bound; answers of most chatbots stay far below it.
+const MAX_TOKENS_DEFAULT: u32 = 8192;
 
 pub fn request(question: &Question<'_>) -> Value {
     let Question { agent, model, said, tools } = question;
-    let mut body = json!({"model": model, "max_tokens": ANSWER_TOKENS_MAX, "messages": messages(said)});
+    let max_tokens = agent.config.max_tokens.unwrap_or(MAX_TOKENS_DEFAULT);
+    let mut body = json!({"model": model, "max_tokens": max_tokens, "messages": messages(said)});
     if let Some(system) = &agent.config.system_prompt {
         body["system"] = json!(system);
     }

@@ -14,6 +14,9 @@ pub fn request(question: &Question<'_>) -> Value {
     let begins = said.iter().position(|said| said.role != Role::Tool).unwrap_or(said.len());
     let input: Vec<Value> = said[begins..].iter().flat_map(items).collect();
     let mut body = json!({"model": model, "input": input, "store": false});
+    if let Some(max) = agent.config.max_tokens {
+        body["max_output_tokens"] = json!(max);
+    }
     if let Some(system) = &agent.config.system_prompt {
         body["instructions"] = json!(system);
     }

@@ -413,7 +413,7 @@ async fn wishes_about_times_and_conditions_that_make_no_sense_are_explained() {
         (until(json!({"http": "http://[fe80::1]/"})), "forbidden_condition", "link-local"),
         (until(json!({"tcp": "224.0.0.1:80"})), "forbidden_condition", "not an address of one machine"),
         (until(json!({"file": "/etc/passwd", "contains": "root"})), "forbidden_condition", "until.files"),
-        (until(json!({"file": "/proc/self/environ"})), "forbidden_condition", "until.files"),
+        (until(json!({"file": "/proc/self/environ"})), "forbidden_condition", "never be watched"),
         (until(json!({"file": "a/b"})), "invalid_argument", "relative"),
         (until(json!({"file": "/a/../b"})), "invalid_argument", "goes back"),
         (until(json!({"http": "ftp://127.0.0.1/"})), "invalid_argument", "http://"),

@@ -479,6 +479,43 @@ async fn bad_conditions_are_explained_and_change_nothing() {
 }
 
 #[tokio::test]
+async fn nobody_reads_the_servers_own_secrets_by_waiting_for_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    fs::write(path("reveille.toml"), "api_key = \"x\"").unwrap();
+    let source = path("reveille.toml");
+    let world = World::with(|config| config.source = Some(source)).await;
+    let data = &world.config().data_dir;
+    std::os::unix::fs::symlink(data, path("data")).unwrap();
+    std::os::unix::fs::symlink("/proc/self/environ", path("environ")).unwrap();
+    let contains = |path: &Path| json!({"file": path.to_str().unwrap(), "contains": "="});
+    for own in [
+        "/proc/self/environ".into(),
+        "/proc/1/environ".into(),
+        path("environ"),
+        path("reveille.toml"),
+        data.join("tokens.toml"),
+        data.join("reveille.db"),
+        path("data/reveille.db"),
+    ] {
+        let (_, code, body) = world.refused("s", "timer", waiting(contains(&own))).await;
+        assert_eq!(code, "forbidden_condition", "{own:?}: {body}");
+        assert!(text(&body["detail"]).contains("never be watched"), "{body}");
+    }
+    // Nor by a link that is put there later.
+    let later = path("later");
+    let asked = json!({"total_duration": 60, "mission": "x", "until": contains(&later)});
+    let timer = id(&world.done("s", "timer", asked).await);
+    looks(&world, 1).await;
+    std::os::unix::fs::symlink("/proc/self/environ", &later).unwrap();
+    world.advance(5);
+    looks(&world, 2).await;
+    let seen = world.get(&format!("/api/timers/{timer}")).await;
+    has(&seen, json!({"met": false}));
+    assert!(text(&seen["seen"]).contains("never be watched"), "{seen}");
+}
+
+#[tokio::test]
 async fn only_what_the_operator_allows_is_looked_at() {
     let dir = tempfile::tempdir().unwrap();
     let (inside, outside) = (dir.path().join("in"), dir.path().join("out"));

@@ -8,7 +8,11 @@ use crate::{
 use reveille_core::Millis;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::{env, fs, path::PathBuf, sync::Arc};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -73,12 +77,22 @@ impl Config {
         let rules = Rules {
             reach: if until.allow_private.unwrap_or(alone) { Reach::Private } else { Reach::Public },
             files: until.files.clone().or_else(|| (!alone).then(Vec::new)),
+            own: self.own_places(),
             processes: until.processes.unwrap_or(alone),
             commands: until.commands,
         };
         // With SQLite there is one node, whatever it is called.
         let node = self.database_url.as_ref().map(|_| self.node());
         Settings { rules, concurrency: until.concurrency, rate: until.rate, interval_max: until.max_interval.0, node }
+    }
+
+    /// What is this server's own: nobody who may wait for a file is to read it that way.
+    fn own_places(&self) -> Vec<PathBuf> {
+        let keys = self.gateway.upstream.iter().filter_map(|upstream| upstream.api_key_file.clone());
+        let beside = |file: &PathBuf| self.source.as_deref().and_then(Path::parent).map(|place| place.join(file));
+        let token = self.token_file.as_ref().map(|file| beside(file).unwrap_or_else(|| file.clone()));
+        let named = [self.source.clone(), token, self.agents.dir.clone()].into_iter().flatten();
+        [self.data_dir.clone(), self.tokens().path].into_iter().chain(named).chain(keys).collect()
     }
 
     /// The same for the same data directory on the same machine, after every restart.
@@ -114,6 +128,23 @@ mod tests {
             ..UntilConfig::default()
         };
         assert_eq!(rules(far, open), (Reach::Private, Some(vec!["/srv".into()]), true, true));
+    }
+
+    #[test]
+    fn what_is_the_servers_own_is_known() {
+        let text = "data_dir = \"/srv/data\"\ntoken_file = \"word\"\ntokens_file = \"tokens\"\n[agents]\ndir = \"agents\"\n\
+                    [[gateway.upstream]]\nname = \"a\"\nbase_url = \"https://a.example\"\nprotocols = [\"chat\"]\n\
+                    api_key_file = \"/run/key\"\n";
+        let file = PathBuf::from("/etc/reveille/reveille.toml");
+        let own = |text: &str| {
+            let config: Config = toml::from_str(text).expect("valid");
+            Config { source: Some(file.clone()), ..config }.probe().rules.own
+        };
+        let found = own(text);
+        for place in ["/srv/data", "/etc/reveille/reveille.toml", "/etc/reveille/word", "/run/key"] {
+            assert!(found.contains(&place.into()), "{place}: {found:?}");
+        }
+        assert!(found.contains(&"tokens".into()) && found.contains(&"agents".into()), "{found:?}");
     }
 
     #[test]

@@ -11,6 +11,8 @@ use std::{
 };
 use url::Url;
 
+/// What the system shows of itself there, this server's environment among it, is nobody's work to wait for.
+const SYSTEM: [&str; 3] = ["/proc", "/sys", "/dev"];
 /// A pattern that takes more memory than this is refused. Matching takes linear time whatever the pattern.
 const PATTERN_BYTES_MAX: usize = 256 * 1024;
 
@@ -20,6 +22,9 @@ pub struct Rules {
     pub reach: Reach,
     /// Below these; `None`: anywhere.
     pub files: Option<Vec<PathBuf>>,
+    /// Never these, nor what is below them: what this server keeps, and its secrets. Whoever may wait for a file is shown
+    /// what is in it.
+    pub own: Vec<PathBuf>,
     pub processes: bool,
     pub commands: bool,
 }
@@ -27,7 +32,7 @@ pub struct Rules {
 /// As for a server that only its own machine reaches.
 impl Default for Rules {
     fn default() -> Self {
-        Self { reach: Reach::Private, files: None, processes: true, commands: false }
+        Self { reach: Reach::Private, files: None, own: Vec::new(), processes: true, commands: false }
     }
 }
 
@@ -75,15 +80,28 @@ impl Rules {
     /// Where the path really leads, if that may be watched; of one that is not there, where it would be.
     pub fn place(&self, path: &Path) -> io::Result<PathBuf> {
         let real = real(path)?;
-        let Some(allowed) = &self.files else { return Ok(real) };
-        if allowed.iter().filter_map(|directory| directory.canonicalize().ok()).any(|root| real.starts_with(root)) {
-            return Ok(real);
+        self.may(&real, path)?;
+        Ok(real)
+    }
+
+    /// Whether what is really there may be watched under this name.
+    pub fn may(&self, real: &Path, path: &Path) -> io::Result<()> {
+        let refused = |why: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        if SYSTEM.iter().any(|root| real.starts_with(root)) {
+            return refused(format!("{} shows the system, and may never be watched", path.display()));
         }
-        let why = match allowed.is_empty() {
+        if self.own.iter().filter_map(|own| self::real(own).ok()).any(|own| real.starts_with(own)) {
+            let why = "belongs to this server (its data, configuration and secrets), and may never be watched";
+            return refused(format!("{} {why}", path.display()));
+        }
+        let Some(allowed) = &self.files else { return Ok(()) };
+        if allowed.iter().filter_map(|directory| directory.canonicalize().ok()).any(|root| real.starts_with(root)) {
+            return Ok(());
+        }
+        refused(match allowed.is_empty() {
             true => "files may not be watched here; the operator can name directories in `until.files`".to_owned(),
             false => format!("{} is outside of the directories that may be watched (`until.files`)", path.display()),
-        };
-        Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+        })
     }
 }
 
@@ -186,9 +204,44 @@ mod tests {
         assert!(Rules { files: Some(vec![]), ..rules }.place(&inside).is_err());
     }
 
+    #[test]
+    fn what_the_server_keeps_is_never_watched() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| directory.path().join(name);
+        fs::create_dir(at("data")).expect("made");
+        fs::write(at("data/tokens.toml"), "x").expect("written");
+        fs::write(at("reveille.toml"), "x").expect("written");
+        std::os::unix::fs::symlink(at("data"), at("link")).expect("linked");
+        std::os::unix::fs::symlink("/proc/self", at("me")).expect("linked");
+        std::os::unix::fs::symlink(at("reveille.toml"), at("configuration")).expect("linked");
+        // Also where the directory around it may be watched, and by another name of its own.
+        let own = vec![at("link"), at("reveille.toml"), at("not yet there")];
+        for files in [None, Some(vec![directory.path().to_owned()]), Some(vec!["/".into()])] {
+            let rules = Rules { files, own: own.clone(), ..Rules::default() };
+            for path in [
+                "data",
+                "data/tokens.toml",
+                "data/reveille.db",
+                "link/tokens.toml",
+                "reveille.toml",
+                "configuration",
+                "me/environ",
+                "not yet there",
+                "/proc/self/environ",
+                "/proc/1/environ",
+                "/sys/kernel",
+                "/dev/null",
+            ] {
+                let refused = rules.place(&at(path)).expect_err(path);
+                assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied, "{path}: {refused}");
+            }
+            assert!(rules.place(&at("data.log")).is_ok() && rules.place(&at("log")).is_ok());
+        }
+    }
+
     #[tokio::test]
     async fn forbidden_and_impossible_conditions_are_refused_in_words() {
-        let strict = Rules { reach: Reach::Public, files: Some(vec![]), processes: false, commands: false };
+        let strict = Rules { reach: Reach::Public, files: Some(vec![]), processes: false, ..Rules::default() };
         for (condition, code, why) in [
             (r#"{"http": "http://127.0.0.1:80/"}"#, "forbidden_condition", "allow_private"),
             (r#"{"http": "http://[::1]/"}"#, "forbidden_condition", "private network"),

@@ -71,7 +71,7 @@ fn look(rules: &Rules, path: &Path, expect: &Expect, memory: Memory) -> Look {
         }
         Expect::Changed { from: None } => Look::new(true, format!("{shown} has appeared, {size} bytes")),
         Expect::Changed { .. } => Look::new(true, format!("{shown} has changed, {size} bytes")),
-        Expect::Contains { text } => match search(&place, text.as_bytes(), memory) {
+        Expect::Contains { text } => match search(rules, &place, text.as_bytes(), memory) {
             Ok((Some(line), memory)) => Look { memory, ..Look::new(true, format!("{shown} contains: {line}")) },
             Ok((None, memory)) => Look { memory, ..Look::new(false, format!("{shown}, {size} bytes, not in it yet")) },
             Err(error) => Look::new(false, format!("{shown}: {error}")),
@@ -85,10 +85,18 @@ fn state(found: &Metadata) -> String {
 }
 
 /// The line in which the text is, and how far the file is searched now.
-fn search(place: &Path, wanted: &[u8], memory: Memory) -> io::Result<(Option<String>, Memory)> {
+fn search(rules: &Rules, place: &Path, wanted: &[u8], memory: Memory) -> io::Result<(Option<String>, Memory)> {
     // A pipe must not hold the thread, and a link put there meanwhile must not lead elsewhere.
     let flags = (rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW).bits();
     let mut file = File::options().read(true).custom_flags(flags as i32).open(place)?;
+    // Nor one of the directories above it.
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::fd::AsRawFd;
+        rules.may(&fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?, place)?;
+    }
+    #[cfg(not(target_os = "linux"))]
+    rules.place(place)?;
     let found = file.metadata()?;
     if !found.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "only the text of an ordinary file can be searched"));

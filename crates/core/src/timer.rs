@@ -265,7 +265,8 @@ impl Timer {
         let Phase::Running { due, .. } = self.phase else { return false };
         let waits = |until: Option<Timestamp>| until.is_none_or(|until| until >= due);
         let called = self.standby.is_some_and(|standby| waits(Some(standby.until)));
-        matches!(self.purpose, Purpose::Waiting(_)) && (called || self.has_task_until(waits))
+        // The task of a mission waits for nothing but to be woken.
+        called || matches!(self.purpose, Purpose::Waiting(_)) && self.has_task_until(waits)
     }
 
     fn has_task_until(&self, waits: impl Fn(Option<Timestamp>) -> bool) -> bool {

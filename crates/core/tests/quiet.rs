@@ -78,6 +78,15 @@ fn who_stands_by_is_awake() {
     assert!(ledger.fire_all().is_empty());
     assert_eq!(ledger.timer(&id).due(), Some(clock(1, 8, 0)));
     assert_eq!(ledger.events(id.as_str()).last(), Some(&"timer.waits"));
+    // Also for a mission, up to the call's own end.
+    let id = ledger.create(mission("夜班"), secs(300), None);
+    assert_eq!(ledger.timer(&id).opens_at, Some(clock(1, 8, 0)));
+    for (timeout, opens) in [(300, None), (60, Some(clock(1, 8, 0)))] {
+        let ask = Continuation { timeout: Some(secs(timeout)), ..Continuation::default() };
+        ledger.proceed(&id, ask).expect("live");
+        assert_eq!(ledger.timer(&id).opens_at, opens, "{timeout} s");
+    }
+    ledger.stop(&id, "够了").expect("live");
     // One that went away in time, too.
     let id = ledger.create(waiting("等构建"), secs(300), None);
     ledger.cancel(&id).expect("cancelled");

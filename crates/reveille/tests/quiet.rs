@@ -80,6 +80,24 @@ async fn a_condition_met_at_night_is_told_in_the_morning_also_after_a_restart() 
 }
 
 #[tokio::test]
+async fn whoever_stands_by_for_a_mission_at_night_is_told_at_once() {
+    let quiet = Quiet::parse(nights()).unwrap();
+    let world = World::with(|config| config.quiet = Some(quiet)).await;
+    world.advance(15 * 3600);
+    let made = world.done("agent", "timer", json!({"mission": "夜班 🌙", "total_duration": "10m"})).await;
+    has(&made, json!({"waits_until": START + 23 * HOUR}));
+    let waits = json!({"timer_id": id(&made), "timeout_duration": "10m"});
+    let call = world.standing("agent", waits.clone()).await;
+    world.advance(600);
+    has(&result(call).await, json!({"outcome": "completed", "status": "completed", "elapsed_time": 600}));
+    // Its time was over before anybody came to wait for it.
+    let made = world.done("agent", "timer", json!({"mission": "夜班 🌙", "total_duration": "10m"})).await;
+    world.advance(660);
+    let waits = json!({"timer_id": id(&made), "timeout_duration": "10m"});
+    has(&world.done("agent", "timer", waits).await, json!({"outcome": "completed", "status": "completed"}));
+}
+
+#[tokio::test]
 async fn a_reminder_due_at_night_says_so_when_it_is_scheduled() {
     let quiet = Quiet::parse(nights()).unwrap();
     let world = World::with(|config| config.quiet = Some(quiet)).await;

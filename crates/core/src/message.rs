@@ -41,6 +41,8 @@ pub enum MessageKind {
 pub struct Occurrence {
     pub number: u32,
     pub due: Timestamp,
+    /// From then on it was to be told.
+    pub opened: Timestamp,
     pub next: Option<Timestamp>,
 }
 
@@ -97,8 +99,7 @@ impl Message {
             });
         }
         if let Some(Ended { due, opened }) = ended.filter(|ended| now.since(ended.due) > LATE_MAX) {
-            let why = if opened > due { "quiet hours then, told now" } else { "missed then, told now" };
-            text.push_str(&format!("\nDue: {} ({why})", shown(timer, due)));
+            text.push_str(&format!("\nDue: {}{}", shown(timer, due), late(due, opened)));
         }
         Message {
             id: message_id(&timer.id).into(),
@@ -122,7 +123,7 @@ impl Message {
             Some(next) => (MessageKind::TimerFired, "[Timer Fired]", format!("\nNext: {}", shown(timer, next))),
             None => (MessageKind::TimerCompleted, "[Timer Completed]", "\nThis was the last time.".to_owned()),
         };
-        let late = if now.since(fired.due) > LATE_MAX { " (missed then, told now)" } else { "" };
+        let late = if now.since(fired.due) > LATE_MAX { late(fired.due, fired.opened) } else { "" };
         Message {
             id: format!("{}.{}", message_id(&timer.id), fired.number).into(),
             kind,
@@ -175,6 +176,11 @@ impl Message {
     pub fn is_leased_by(&self, lease: &LeaseId) -> bool {
         self.delivered.is_none() && self.lease.as_ref().is_some_and(|held| held.id == *lease)
     }
+}
+
+/// Why it is told so much later than it was due.
+fn late(due: Timestamp, opened: Timestamp) -> &'static str {
+    if opened > due { " (quiet hours then, told now)" } else { " (missed then, told now)" }
 }
 
 /// An instant as the timer's own zone has it.

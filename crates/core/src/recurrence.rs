@@ -71,7 +71,10 @@ pub enum CatchUp {
 pub struct Strike {
     /// The times to be told, oldest first, each with its number.
     pub told: Vec<(u32, Timestamp)>,
+    /// Not told, though nothing but the server's absence was in the way.
     pub missed: u64,
+    /// From then on they were to be told: quiet hours may have had them wait.
+    pub opened: Timestamp,
     /// The last time that passed, told or not: the next is counted from it.
     pub last: Timestamp,
     /// `None`: that was the last one.
@@ -208,10 +211,16 @@ impl Recurrence {
             told.into_iter().zip(1..).map(|(at, more)| (self.fires.saturating_add(more), at)).collect();
         self.fires = self.fires.saturating_add(told.len() as u32);
         self.last = Some(last);
-        let missed = count.saturating_sub(told.len() as u64);
+        // What falls into quiet hours is told by one, or by as many as are asked for; none of it was missed.
+        let in_quiet = match opened > due {
+            true => self.rule.passed(due, opened.minus(Millis::new(1))).count,
+            false => 0,
+        };
+        let told_by_day = told.iter().filter(|(_, at)| *at >= opened.max(due)).count() as u64;
+        let missed = count.saturating_sub(in_quiet).saturating_sub(told_by_day);
         self.missed = self.missed.saturating_add(missed);
         let next = self.rule.next(last).filter(|_| !self.is_over());
-        Strike { told, missed, last, next }
+        Strike { told, missed, opened, last, next }
     }
 
     /// The deadline of one that counts again from `from` on, with so much left then. The calendar does not wait for

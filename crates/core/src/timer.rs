@@ -328,7 +328,7 @@ impl Timer {
             None => self.phase = Phase::Completed { at: now, remaining: Millis::ZERO },
         }
         if let Some((_, told)) = strike.told.last() {
-            self.released_at(*told, now);
+            self.released_at(strike.opened.max(*told), now);
         }
     }
 

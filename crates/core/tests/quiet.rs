@@ -6,7 +6,7 @@ mod ledger;
 use ledger::{Ledger, START, mission, secs, waiting};
 use proptest::prelude::*;
 use reveille_core::{
-    CatchUp, Command, Condition, ItemId, LeaseId, Limits, Millis, Quiet, Recurrence, Status, Timestamp, When,
+    CatchUp, Command, Condition, ItemId, LeaseId, Limits, Millis, Quiet, Recurrence, Status, Timestamp, When, Zone,
     batch::tally,
     recurrence::Rule,
     reminder,
@@ -230,6 +230,36 @@ fn a_recurring_timer_is_told_once_in_the_morning() {
         ledger.now = clock(1, 8, 0);
         ledger.fire_all();
         assert_eq!((ledger.messages.len(), ledger.timer(&id).due()), (told, Some(clock(1, 8, 30))), "{catch_up:?}");
+        // Nothing was missed and nothing is late: it was night.
+        let last = &ledger.messages.last().expect("told").text;
+        assert!(last.contains("Due: 2026-09-22T07:30:00Z (quiet hours then, told now)\n"), "{last}");
+        assert_eq!((ledger.count(tally::TIMERS_MISSED), ledger.count(tally::TIMERS_FIRED)), (0, told as i64));
+        assert_eq!(ledger.fired.last().map(|fired| fired.due), Some(clock(1, 8, 0)));
+        let entry = ledger.history.iter().rfind(|entry| entry.event.as_ref() == "timer.fired").expect("written");
+        assert_eq!(
+            (&entry.data["lateness_ms"], &entry.data["opened"]),
+            (&json!(0), &json!(clock(1, 8, 0).as_millis()))
+        );
+    }
+}
+
+#[test]
+fn of_a_recurring_timer_only_what_passed_by_day_is_missed() {
+    // Down from the evening to noon: what came after the night, until then.
+    for (catch_up, told, missed) in [(CatchUp::Skip, 0, 5), (CatchUp::Latest, 1, 4), (CatchUp::All, 15, 0)] {
+        for rule in [
+            Rule::Interval(secs(3600)),
+            Rule::parse(&json!("30 * * * *"), Some(Zone::named("zone", "UTC").expect("a zone")), &Limits::default())
+                .expect("cron fields"),
+        ] {
+            let mut ledger = quiet_ledger();
+            ledger.now = clock(0, 21, 30);
+            let when = When::Every { first: None, recurrence: Recurrence::new(rule, catch_up, None) };
+            ledger.plan(mission("每小时"), when, None).expect("made");
+            ledger.now = clock(1, 12, 45);
+            ledger.fire_all();
+            assert_eq!((ledger.messages.len(), ledger.count(tally::TIMERS_MISSED)), (told, missed), "{catch_up:?}");
+        }
     }
 }
 

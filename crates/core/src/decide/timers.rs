@@ -197,7 +197,7 @@ impl Draft<'_> {
                 }
                 Settled::Struck { due, strike } => {
                     // What was missed while nobody was there says nothing about how late this server is.
-                    let due = strike.told.last().map_or(due, |(_, last)| *last);
+                    let due = strike.told.last().map_or(due, |(_, last)| *last).max(strike.opened);
                     fired.push(Fired { id: timer.id.clone(), due, agent: None });
                     struck = Some(strike);
                 }
@@ -284,7 +284,7 @@ impl Draft<'_> {
         for (place, (number, due)) in strike.told.iter().enumerate() {
             let last = place + 1 == strike.told.len();
             let next = strike.told.get(place + 1).map(|(_, due)| *due).or(strike.next);
-            let occurrence = Occurrence { number: *number, due: *due, next };
+            let occurrence = Occurrence { number: *number, due: *due, opened: strike.opened.max(*due), next };
             self.fired_once(&timer, &occurrence, lease.take_if(|_| last));
         }
         self.write(before, timer);
@@ -292,13 +292,17 @@ impl Draft<'_> {
 
     fn fired_once(&mut self, timer: &Timer, occurrence: &Occurrence, lease: Option<Lease>) {
         let message = Message::timer_fired(timer, occurrence, self.now, lease);
-        let (due, event) = (occurrence.due, if occurrence.next.is_none() { "timer.completed" } else { "timer.fired" });
+        let Occurrence { due, opened, .. } = *occurrence;
+        let event = if occurrence.next.is_none() { "timer.completed" } else { "timer.fired" };
         let mut data = Map::from_iter([
             ("due".to_owned(), json!(due.as_millis())),
-            ("lateness_ms".to_owned(), json!(self.now.since(due).get())),
+            ("lateness_ms".to_owned(), json!(self.now.since(opened).get())),
             ("fire".to_owned(), json!(occurrence.number)),
             ("status".to_owned(), json!(timer.status())),
         ]);
+        if opened > due {
+            data.insert("opened".to_owned(), json!(opened.as_millis()));
+        }
         // An inbox nobody looks into does not grow for ever; the history shows what was not told.
         if self.inbox_has_room().is_ok() {
             let told = json!({ "id": message.id, "kind": message.kind, "text": message.text });
@@ -306,7 +310,7 @@ impl Draft<'_> {
             self.tell(message);
         }
         self.count(tally::TIMERS_FIRED, 1);
-        self.happened(due);
+        self.happened(opened);
         self.note(SubjectKind::Timer, &timer.id, event, data);
     }
 

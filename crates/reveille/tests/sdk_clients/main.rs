@@ -252,7 +252,10 @@ async fn outlives_the_server(agent: &mut Agent, place: &mut Place, kept: &str) -
     }
     let (waited, _) = agent.done(call).await;
     has(&waited, json!({"timeout": true, "status": "running"}));
-    assert!(["timeout", "message"].contains(&text(&waited["outcome"]).as_str()), "a mission may end meanwhile: {waited}");
+    assert!(
+        ["timeout", "message"].contains(&text(&waited["outcome"]).as_str()),
+        "a mission may end meanwhile: {waited}"
+    );
     let (stopped, _) = agent.call("stop_timer", json!({"timer_id": kept, "reason": "done"})).await;
     has(&stopped, json!({"status": "stopped", "stop_reason": "done"}));
     agent.hears_of(&later).await;

@@ -177,17 +177,21 @@ impl Rule {
     }
 }
 
-/// The last times up to `now`, found without going through all that lie between.
+/// The last times up to `now`, at least as many as are told at once, found without going through all that lie between.
 fn since_lately(cron: &Cron, zone: &Zone, after: Timestamp, now: Timestamp) -> Vec<Timestamp> {
-    const MINUTE: u64 = 60;
+    const HOUR: u64 = 3600;
+    const DAY: u64 = 24 * HOUR;
     let next = |at: &Timestamp| cron.next(zone, *at).filter(|at| *at <= now);
-    for seconds in [2 * MINUTE, 120 * MINUTE, 48 * 60 * MINUTE, 62 * 24 * 60 * MINUTE] {
+    let since = |from: Timestamp| std::iter::successors(next(&from), next).collect::<Vec<_>>();
+    for seconds in [HOUR, 4 * HOUR, 2 * DAY, 9 * DAY, 62 * DAY, 400 * DAY, 3000 * DAY] {
         let from = now.minus(Millis::from_secs(seconds)).max(after);
-        if next(&from).is_some() {
-            return std::iter::successors(next(&from), next).collect();
+        let lately = since(from);
+        if from == after || lately.len() >= CAUGHT_UP_MAX {
+            return lately;
         }
     }
-    Vec::new()
+    // So rare that all of them are few.
+    since(after)
 }
 
 impl Recurrence {

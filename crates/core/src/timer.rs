@@ -391,6 +391,16 @@ impl Timer {
     /// `timer` with an id. Answers how long this call stands by, if it does.
     pub fn continue_with(&mut self, ask: Continuation, now: Timestamp) -> Result<Option<Millis>, Reject> {
         self.must_be_live("continue")?;
+        // A length instead of a time of the calendar leaves a timer like any other.
+        let planned = |schedule: &Schedule| ask.total.is_none() || schedule.recurrence().is_some();
+        if ask.until.is_some() && self.schedule.as_deref().is_some_and(planned) {
+            let why = format!(
+                "cannot be waited for by timer '{}', which comes by the calendar or again and again; set another one with \
+                 `total_duration` and `until`",
+                self.id
+            );
+            return Err(Reject::InvalidArgument { field: "until".into(), why });
+        }
         task::settle(&mut self.tasks, now);
         match (&mut self.purpose, ask.reason, &ask.mission) {
             (_, Some(_), Some(_)) => return Err(Reject::ReasonAndMission),

@@ -6,9 +6,10 @@ mod ledger;
 use ledger::{Ledger, at, mission, secs, waiting};
 use proptest::prelude::*;
 use reveille_core::{
-    CatchUp, ItemId, LeaseId, Limits, Recurrence, Reject, Schedule, Status, Timer, Timestamp, When, Zone,
+    CatchUp, Condition, ItemId, LeaseId, Limits, Recurrence, Reject, Schedule, Status, Timer, Timestamp, When, Zone,
     at::At,
     batch::tally,
+    condition::Wanted,
     cron::Cron,
     recurrence::{CAUGHT_UP_MAX, Rule},
     timer::{Continuation, Phase},
@@ -237,6 +238,35 @@ fn a_year_of_missed_minutes_costs_little_and_tells_the_latest() {
 }
 
 #[test]
+fn the_latest_are_told_however_they_lie() {
+    // How many years passed, and in how many days before their end the last ones lie.
+    for (fields, years, days) in [
+        ("* * * * *", 6, 1),
+        ("*/7 * * * *", 6, 1),
+        ("0 * * * *", 6, 9),
+        ("30 9 * * 1-5", 6, 120),
+        ("* * 1 * *", 6, 60),
+        ("0-9 0 * * 1", 6, 120),
+        ("*/5 0 1 1 *", 120, 120 * 366),
+        ("0 0 1 * *", 120, 120 * 366),
+    ] {
+        let (rule, from) = (Cron::parse(fields).expect("cron fields"), at(0));
+        let until = from.plus(secs(years * 366 * 24 * 3600));
+        let next = |at: &Timestamp| rule.next(&zone("Europe/Berlin"), *at).filter(|at| *at <= until);
+        let begin = until.minus(secs(days * 24 * 3600));
+        let all: Vec<Timestamp> = std::iter::successors(next(&begin), next).collect();
+        let mut recurrence = match cron(fields, "Europe/Berlin", CatchUp::All) {
+            When::Every { recurrence, .. } => recurrence,
+            _ => unreachable!("it recurs"),
+        };
+        let first = rule.next(&zone("Europe/Berlin"), from).expect("a first time");
+        let strike = recurrence.strike(first, first, until);
+        let told: Vec<Timestamp> = strike.told.iter().map(|(_, at)| *at).collect();
+        assert_eq!(told, all[all.len() - CAUGHT_UP_MAX..], "{fields}");
+    }
+}
+
+#[test]
 fn an_inbox_nobody_reads_does_not_grow_for_ever() {
     let mut ledger = Ledger::with(Limits { pending_messages_max: 3, ..Limits::default() });
     let id = ledger.plan(mission("没人看"), every(60, CatchUp::Latest, None), None).expect("made").id;
@@ -307,6 +337,28 @@ fn a_time_of_the_calendar_is_kept_through_a_pause_and_given_up_for_a_length() {
     assert_eq!((due(&timer), &timer.schedule), (at(2100), &None));
     let past = ledger.plan(mission("昨天"), when(1000), None).expect_err("it is past");
     assert!(matches!(&past, Reject::InvalidTime { why, .. } if why.contains("is past")), "{past}");
+}
+
+#[test]
+fn what_follows_a_schedule_waits_for_no_condition() {
+    let condition = Condition::Tcp { host: "localhost".into(), port: 80 };
+    let until = |total| Continuation {
+        total,
+        until: Some(Wanted { condition: condition.clone(), node: None }),
+        ..Continuation::default()
+    };
+    let mut ledger = Ledger::new();
+    let often = ledger.plan(mission("每小时"), every(3600, CatchUp::Latest, None), None).expect("made").id;
+    let once = When::At(At::parse("16:00", Some(zone("UTC"))).expect("a time"));
+    let once = ledger.plan(mission("下午四点"), once, None).expect("made").id;
+    for (id, total) in [(&often, None), (&often, Some(secs(60))), (&once, None)] {
+        let refused = ledger.proceed(id, until(total)).expect_err("refused");
+        assert_eq!(refused.code(), "invalid_argument", "{refused}");
+        assert!(refused.to_string().contains("`until`") && ledger.timer(id).until.is_none(), "{refused}");
+    }
+    // Given a length it is about that time no more.
+    let (timer, _) = ledger.proceed(&once, until(Some(secs(60)))).expect("taken");
+    assert!(timer.schedule.is_none() && timer.awaits().is_some());
 }
 
 #[test]

@@ -394,7 +394,7 @@ impl State {
             client: None,
             cwd: None,
             agent: None,
-            quiet: None,
+            quiet: crate::quiet::Hours::default(),
         })
     }
 }

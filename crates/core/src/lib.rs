@@ -50,7 +50,7 @@ pub use id::{AgentId, ItemId, LeaseId, SessionId, TaskId};
 pub use item::{Item, Kind};
 pub use limits::Limits;
 pub use message::{Lease, Message, MessageKind};
-pub use quiet::Quiet;
+pub use quiet::{Hours, Quiet};
 pub use recurrence::{CatchUp, Recurrence};
 pub use reject::Reject;
 pub use reminder::Reminder;

@@ -19,6 +19,64 @@ const MONDAY_MS: i64 = 1_767_571_200_000;
 #[serde(transparent)]
 pub struct Quiet(Vec<Window>);
 
+/// A session's: those that were set for it go over those of its agent, which it got when it began.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Kept", into = "Kept")]
+pub struct Hours {
+    pub own: Option<Quiet>,
+    pub agent: Option<Quiet>,
+}
+
+/// As it is stored; where nothing but its own are known, just these.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Kept {
+    Own(Quiet),
+    Both {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        own: Option<Quiet>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent: Option<Quiet>,
+    },
+}
+
+impl From<Kept> for Hours {
+    fn from(kept: Kept) -> Self {
+        match kept {
+            Kept::Own(own) => Self { own: Some(own), agent: None },
+            Kept::Both { own, agent } => Self { own, agent },
+        }
+    }
+}
+
+impl From<Hours> for Kept {
+    fn from(Hours { own, agent }: Hours) -> Self {
+        match (own, agent) {
+            (Some(own), None) => Kept::Own(own),
+            (own, agent) => Kept::Both { own, agent },
+        }
+    }
+}
+
+impl Hours {
+    pub fn in_force(&self) -> Option<&Quiet> {
+        self.own.as_ref().or(self.agent.as_ref())
+    }
+
+    pub fn is_none(&self) -> bool {
+        self.in_force().is_none()
+    }
+
+    /// The stored form, if there is anything to store.
+    pub fn encode(&self) -> Option<String> {
+        (!self.is_none()).then(|| serde_json::to_string(self).expect("quiet hours are representable as JSON"))
+    }
+
+    pub fn decode(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+}
+
 /// From a time of day to another, on the days on which it begins. Where it does not end later on the day, it ends on
 /// the next.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -66,15 +124,6 @@ impl Quiet {
             Some(_) => Ok(quiet),
             None => Err(invalid("leaves no open moment in the whole week; shorten it".into())),
         }
-    }
-
-    /// The stored form.
-    pub fn encode(&self) -> String {
-        serde_json::to_string(self).expect("quiet hours are representable as JSON")
-    }
-
-    pub fn decode(text: &str) -> Option<Self> {
-        serde_json::from_str(text).ok()
     }
 
     /// When something that is due then is open to be told, if that is later: until then it waits. `before`: what was said
@@ -287,6 +336,21 @@ mod tests {
             let refused = Quiet::parse(value.clone()).expect_err("no quiet hours").to_string();
             assert!(refused.contains(word) && refused.matches("quiet").count() < 2, "{value}: {refused}");
         }
+    }
+
+    #[test]
+    fn what_is_stored_is_read_again_and_says_whose_it_is() {
+        let quiet = |from: &str| Quiet::parse(json!({"zone": "UTC", "from": from, "to": "08:00"})).ok();
+        let (early, late) = (quiet("20:00"), quiet("23:00"));
+        for (own, agent) in [(None, None), (early.clone(), None), (None, late.clone()), (early.clone(), late)] {
+            let hours = Hours { own: own.clone(), agent: agent.clone() };
+            assert_eq!(hours.in_force(), own.as_ref().or(agent.as_ref()));
+            let stored = hours.encode();
+            assert_eq!(stored.as_deref().and_then(Hours::decode).unwrap_or_default(), hours, "{stored:?}");
+        }
+        // As they were stored when nobody else's were known.
+        let stored = serde_json::to_string(&early).expect("representable");
+        assert_eq!(Hours::decode(&stored).map(|hours| hours.own), Some(early));
     }
 
     #[test]

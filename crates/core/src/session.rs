@@ -5,7 +5,7 @@
 
 use crate::{
     id::{AgentId, SessionId},
-    quiet::Quiet,
+    quiet::Hours,
     time::Timestamp,
 };
 use serde::{Deserialize, Serialize};
@@ -30,8 +30,8 @@ pub struct Session {
     /// The configured agent whose timers run here; they were made when this was set.
     pub agent: Option<AgentId>,
     /// When its agent and its user are not to be disturbed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub quiet: Option<Quiet>,
+    #[serde(default, skip_serializing_if = "Hours::is_none")]
+    pub quiet: Hours,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,10 +6,12 @@ mod ledger;
 use ledger::{Ledger, START, mission, secs, waiting};
 use proptest::prelude::*;
 use reveille_core::{
-    CatchUp, Command, Condition, ItemId, LeaseId, Limits, Millis, Quiet, Recurrence, Status, Timestamp, When, Zone,
+    AgentId, CatchUp, Command, Condition, ItemId, LeaseId, Limits, Millis, Quiet, Recurrence, Status, Timestamp, When,
+    Zone,
     batch::tally,
     recurrence::Rule,
     reminder,
+    session::SessionState,
     session_timer::{Action, Reset, Spec},
     timer::Continuation,
 };
@@ -312,7 +314,7 @@ fn changed_quiet_hours_move_what_is_to_come() {
     ledger.ask(Command::SetQuiet { quiet: None }).expect("set");
     assert_eq!(ledger.timer(&timer).due(), Some(due));
     assert_eq!(ledger.reminder(&reminder).due(), Some(due.minus(ledger.limits.due_window)));
-    assert_eq!(ledger.session.as_ref().and_then(|session| session.quiet.clone()), None);
+    assert_eq!(ledger.session.as_ref().and_then(|session| session.quiet.own.clone()), None);
 }
 
 proptest! {
@@ -332,4 +334,41 @@ proptest! {
             prop_assert_eq!(nights().next_open(message.created_at), message.created_at);
         }
     }
+}
+
+#[test]
+fn setting_them_opens_no_session_and_goes_over_the_agents() {
+    let set = |quiet: Option<Quiet>| Command::SetQuiet { quiet };
+    let mut ledger = Ledger::new();
+    let refused = ledger.ask(set(None)).expect_err("nobody knows it");
+    assert!(refused.code() == "unknown_session" && ledger.session.is_none(), "{refused}");
+    // Set before its agent comes, they stay.
+    ledger.ask(set(Some(nights()))).expect("set");
+    let noon = Quiet::parse(json!({"zone": "UTC", "from": "12:00", "to": "13:00"})).expect("quiet hours");
+    let begins = |quiet: &Quiet| Command::Message {
+        agent: AgentId::new(ledger::AGENT),
+        timers: Some(Vec::new()),
+        turn: None,
+        said: Vec::new(),
+        quiet: Some(quiet.clone()),
+    };
+    ledger.ask(begins(&noon)).expect("begun");
+    let in_force = |ledger: &Ledger| ledger.session.as_ref().and_then(|session| session.quiet.in_force().cloned());
+    assert_eq!(in_force(&ledger), Some(nights()));
+    ledger.ask(set(None)).expect("removed");
+    assert_eq!(in_force(&ledger), Some(noon), "its agent's");
+    // A closed session stays closed, and its agent's.
+    ledger.close(None).expect("closed");
+    ledger.ask(set(Some(nights()))).expect("set");
+    let session = ledger.session.as_ref().expect("known");
+    assert_eq!(
+        (session.state, session.agent.as_ref().map(AgentId::as_str)),
+        (SessionState::Closed, Some(ledger::AGENT))
+    );
+    assert_eq!(ledger.events(session.id.as_str()).iter().filter(|event| **event == "session.opened").count(), 1);
+    // What is copied of an agent is of this life alone.
+    let evening = Quiet::parse(json!({"zone": "UTC", "from": "18:00", "to": "19:00"})).expect("quiet hours");
+    ledger.ask(set(None)).expect("removed");
+    ledger.ask(begins(&evening)).expect("begun again");
+    assert_eq!(in_force(&ledger), Some(evening));
 }

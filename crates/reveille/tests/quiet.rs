@@ -138,6 +138,10 @@ async fn a_session_has_its_own_and_they_move_what_is_to_come() {
     let gone = world.request(Method::DELETE, "/api/sessions/agent/quiet", None).await;
     assert_eq!((gone.status, gone.body.get("in_force")), (200, None));
     assert_eq!(world.get(&format!("/api/timers/{timer}")).await.get("waits_until"), None);
+    // What is not there is not made by taking something away from it.
+    let typo = world.request(Method::DELETE, "/api/sessions/typo/quiet", None).await;
+    assert_eq!((typo.status, text(&typo.body["code"])), (404, "unknown_session".to_owned()), "{typo:?}");
+    assert_eq!(world.request(Method::GET, "/api/sessions/typo", None).await.status, 404);
     for bad in [
         json!({"zone": "Berlin", "from": "22:00", "to": "08:00"}),
         json!({"zone": "UTC", "from": "0:00", "to": "0:00"}),

@@ -236,7 +236,8 @@ fn describe_session(session: &Session) -> String {
     let live = format!("{}+{}", session.live_timers, session.live_reminders);
     let client = session.client.as_deref().map(|client| format!(" client {}", quoted(client))).unwrap_or_default();
     let agent = session.agent.as_ref().map(|agent| format!(" agent {}", quoted(agent.as_str()))).unwrap_or_default();
-    let quiet = session.quiet.as_ref().map(|quiet| format!(" quiet {}", serde_json::json!(quiet))).unwrap_or_default();
+    let quiet =
+        session.quiet.in_force().map(|quiet| format!(" quiet {}", serde_json::json!(quiet))).unwrap_or_default();
     let cwd = session.cwd.as_deref().map(|cwd| format!(" cwd {}", quoted(cwd))).unwrap_or_default();
     format!(
         "session {name} version {version} {state} created {created} active {active} live {live} pending {pending}{client}{cwd}{agent}{quiet}"

@@ -204,7 +204,7 @@ pub fn decide(
         Command::Message { agent, timers, turn, said, quiet } => {
             draft.message(agent, timers.as_deref().map(|timers| (timers, quiet.as_ref())), turn.as_ref(), said)?
         }
-        Command::SetQuiet { quiet } => draft.set_quiet(quiet.as_ref()),
+        Command::SetQuiet { quiet } => draft.set_quiet(quiet.as_ref())?,
         Command::Renew { turn } => draft.renew(turn.as_ref())?,
         Command::Response { agent, turn, said, made, notify } => {
             draft.response(agent.as_ref(), turn.as_ref(), (said, made), notify)?

@@ -1,18 +1,26 @@
 //! Quiet hours: what waits for their end, and what changes when they do.
 
 use super::{Draft, Reply};
-use crate::{batch::ItemWrite, history::SubjectKind, item::Item, quiet::Quiet, time::Timestamp, timer::Timer};
+use crate::{
+    batch::ItemWrite, history::SubjectKind, item::Item, quiet::Quiet, reject::Reject, time::Timestamp, timer::Timer,
+};
 use serde_json::{Map, Value, json};
 
 impl Draft<'_> {
-    /// The session's own, else those of all.
+    /// The session's own, else its agent's, else those of all.
     pub(super) fn quiet(&self) -> Option<Quiet> {
-        self.session.quiet.clone().or_else(|| self.limits.quiet.as_deref().cloned())
+        self.session.quiet.in_force().cloned().or_else(|| self.limits.quiet.as_deref().cloned())
     }
 
-    pub(super) fn set_quiet(&mut self, quiet: Option<&Quiet>) -> Reply {
-        self.open();
-        self.session.quiet = quiet.cloned();
+    /// A session that is not known yet begins with them; nothing begins by taking them away, nor in one that is closed.
+    pub(super) fn set_quiet(&mut self, quiet: Option<&Quiet>) -> Result<Reply, Reject> {
+        if self.state.session.is_none() {
+            if quiet.is_none() {
+                return Err(Reject::UnknownSession(self.session.id.to_string()));
+            }
+            self.open();
+        }
+        self.session.quiet.own = quiet.cloned();
         let session = self.session.id.clone();
         let data = Map::from_iter([("quiet".to_owned(), json!(quiet))]);
         self.note(SubjectKind::Session, session.as_str(), "session.quiet", data);
@@ -29,7 +37,7 @@ impl Draft<'_> {
                 self.items.push(ItemWrite::Update(moved));
             }
         }
-        Reply::Recorded
+        Ok(Reply::Recorded)
     }
 
     /// A timer as it is kept: with its wait, if it has to.

@@ -33,7 +33,7 @@ impl Draft<'_> {
         let timers = if began {
             let (timers, quiet) = known.ok_or_else(|| Reject::UnknownAgent { agent: agent.clone() })?;
             let made = self.begin_session(agent, timers, turn);
-            self.session.quiet = quiet.cloned().or(self.session.quiet.take());
+            self.session.quiet.agent = quiet.cloned();
             made
         } else {
             if let Some(owner) = self.session.agent.clone().filter(|owner| owner != agent) {

@@ -417,7 +417,7 @@ impl Ledger {
 
     /// What is due may have to wait.
     fn is_quiet(&self) -> bool {
-        self.limits.quiet.is_some() || self.session.as_ref().is_some_and(|session| session.quiet.is_some())
+        self.limits.quiet.is_some() || self.session.as_ref().is_some_and(|session| !session.quiet.is_none())
     }
 
     // What a store does.

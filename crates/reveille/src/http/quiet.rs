@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 #[derive(Serialize, ToSchema)]
 pub struct QuietView {
     pub session: String,
-    /// Its own; absent: those of the configuration, if there are any.
+    /// Its own, or its agent's; absent: those of the configuration, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub quiet: Option<Quiet>,
@@ -48,7 +48,10 @@ pub async fn put(
 
 /// The session has no quiet hours of its own any more.
 #[utoipa::path(delete, path = "/api/sessions/{session}/quiet", tag = "sessions", params(("session" = String, Path)),
-    responses((status = 200, body = QuietView)))]
+    responses(
+    (status = 200, body = QuietView),
+    (status = "4XX", body = Problem, content_type = "application/problem+json"),
+))]
 pub async fn remove(State(app): State<App>, Segments(name): Segments<String>) -> Result<Json<QuietView>, ApiError> {
     set(&app, name, None).await
 }
@@ -61,7 +64,7 @@ async fn set(app: &App, name: String, quiet: Option<Quiet>) -> Result<Json<Quiet
 
 async fn view(app: &App, name: String) -> Result<Json<QuietView>, ApiError> {
     let state = app.engine.store().load(&session(&name)?, Needs::default()).await?;
-    let quiet = state.session.and_then(|session| session.quiet);
+    let quiet = state.session.and_then(|session| session.quiet.in_force().cloned());
     let in_force = quiet.clone().or_else(|| app.engine.limits().quiet.as_deref().cloned());
     Ok(Json(QuietView { session: name, quiet, in_force }))
 }

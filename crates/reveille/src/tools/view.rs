@@ -388,7 +388,7 @@ pub struct SessionView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "acme:support")]
     pub agent: Option<String>,
-    /// Its own quiet hours.
+    /// Its own quiet hours, or its agent's.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub quiet: Option<Quiet>,
@@ -405,7 +405,7 @@ impl SessionView {
             live_reminders: session.live_reminders,
             client: session.client.clone(),
             agent: session.agent.as_ref().map(ToString::to_string),
-            quiet: session.quiet.clone(),
+            quiet: session.quiet.in_force().cloned(),
         }
     }
 }

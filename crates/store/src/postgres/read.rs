@@ -9,7 +9,7 @@ use crate::{
     StoredAgent, query::hour_of,
 };
 use reveille_core::{
-    AgentId, HistoryEntry, Item, ItemId, Kind, Lease, LeaseId, Message, MessageKind, Needs, Quiet, RequestKey, Session,
+    AgentId, HistoryEntry, Hours, Item, ItemId, Kind, Lease, LeaseId, Message, MessageKind, Needs, RequestKey, Session,
     SessionId, SubjectKind, Timestamp, Utterance,
     command::{Select, State},
     session::SessionState,
@@ -330,7 +330,10 @@ fn session(row: &Row, first: usize) -> Read<Session> {
         client: get::<Option<String>>(row, first + 8)?.as_deref().map(plain),
         cwd: get::<Option<String>>(row, first + 9)?.as_deref().map(plain),
         agent: get::<Option<String>>(row, first + 10)?.as_deref().map(plain).map(AgentId::new),
-        quiet: get::<Option<String>>(row, first + 11)?.map(|text| known(&text, Quiet::decode)).transpose()?,
+        quiet: get::<Option<String>>(row, first + 11)?
+            .map(|text| known(&text, Hours::decode))
+            .transpose()?
+            .unwrap_or_default(),
     })
 }
 

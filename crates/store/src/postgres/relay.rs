@@ -263,7 +263,7 @@ impl Relay {
 mod tests {
     use super::*;
     use crate::{Feed, News};
-    use reveille_core::{Batch, Session, SessionId, Timestamp, session::SessionState};
+    use reveille_core::{Batch, Hours, Session, SessionId, Timestamp, session::SessionState};
 
     fn batch(name: &str) -> Batch {
         let now = Timestamp::from_millis(0);
@@ -279,7 +279,7 @@ mod tests {
             client: None,
             cwd: None,
             agent: None,
-            quiet: None,
+            quiet: Hours::default(),
         };
         Batch {
             expected: None,

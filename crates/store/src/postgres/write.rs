@@ -10,7 +10,7 @@ use super::{
     text::stored,
 };
 use crate::{StoreError, StoredAgent, query::hour_of};
-use reveille_core::{AgentId, Batch, Item, ItemWrite, Message, MessageWrite, Quiet, RequestKey, batch::tally};
+use reveille_core::{AgentId, Batch, Item, ItemWrite, Message, MessageWrite, RequestKey, batch::tally};
 use std::{borrow::Cow, collections::HashMap};
 use tokio::time::Instant;
 use tokio_postgres::types::ToSql;
@@ -237,7 +237,7 @@ impl<'a> Rows<'a> {
         rows.client.push(session.client.as_deref().map(stored));
         rows.cwd.push(session.cwd.as_deref().map(stored));
         rows.agent.push(session.agent.as_ref().map(|agent| stored(agent.as_str())));
-        rows.quiet.push(session.quiet.as_ref().map(Quiet::encode));
+        rows.quiet.push(session.quiet.encode());
         rows.entries.push(batch.history.len() as i64);
         let body = told.then(|| serde_json::to_string(batch).expect("a batch is always representable as JSON"));
         rows.body.push(body.unwrap_or_default());

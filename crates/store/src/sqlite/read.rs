@@ -5,7 +5,7 @@ use crate::{
     query::hour_of,
 };
 use reveille_core::{
-    AgentId, HistoryEntry, Item, ItemId, Kind, Lease, LeaseId, Message, MessageKind, Needs, Quiet, RequestKey, Session,
+    AgentId, HistoryEntry, Hours, Item, ItemId, Kind, Lease, LeaseId, Message, MessageKind, Needs, RequestKey, Session,
     SessionId, SubjectKind, Timestamp, Utterance,
     command::{Select, State},
     message::Delivered,
@@ -344,7 +344,11 @@ fn session_row(row: &Row<'_>) -> Result<Session> {
         client: row.get(9)?,
         cwd: row.get(10)?,
         agent: row.get::<_, Option<String>>(11)?.map(AgentId::new),
-        quiet: row.get::<_, Option<String>>(12)?.map(|text| known(12, &text, Quiet::decode)).transpose()?,
+        quiet: row
+            .get::<_, Option<String>>(12)?
+            .map(|text| known(12, &text, Hours::decode))
+            .transpose()?
+            .unwrap_or_default(),
     })
 }
 

@@ -1,7 +1,7 @@
 //! One batch into SQL. Statements only; nothing is decided here but "is the version still the expected one".
 
 use crate::StoredAgent;
-use reveille_core::{AgentId, Batch, Item, ItemWrite, Message, MessageWrite, Quiet, SessionId};
+use reveille_core::{AgentId, Batch, Item, ItemWrite, Message, MessageWrite, SessionId};
 use rusqlite::{Connection, OptionalExtension, Result, Statement, params};
 use std::collections::HashMap;
 
@@ -178,7 +178,7 @@ fn session(
             session.client,
             session.cwd,
             session.agent.as_ref().map(AgentId::as_str),
-            session.quiet.as_ref().map(Quiet::encode),
+            session.quiet.encode(),
         ])?;
         if inserted == 0 {
             return Ok(None);
@@ -201,7 +201,7 @@ fn session(
         session.client,
         session.cwd,
         session.agent.as_ref().map(AgentId::as_str),
-        session.quiet.as_ref().map(Quiet::encode),
+        session.quiet.encode(),
     ])?;
     if updated == 0 {
         return Ok(None);

@@ -25,8 +25,8 @@ use crate::engine::Engine;
 use futures_util::future::BoxFuture;
 use look::Look;
 use reveille_core::{
-    Condition, ItemId, Kind, Millis, Needs, Reject, RequestKey, SessionId, Timestamp,
-    condition::{Sighting, Wanted, Watch},
+    Condition, ItemId, Kind, Millis, Needs, Reject, RequestKey, SessionId, Timer, Timestamp,
+    condition::{Sighting, Wanted},
 };
 use reveille_store::{Feed, ItemFilter, News, StoreError};
 use schedule::{Due, Pace, Schedule};
@@ -258,7 +258,7 @@ impl Prober {
         loop {
             let page = self.engine.store().items(filter.clone()).await?;
             for timer in page.iter().filter_map(|found| found.item.as_timer()) {
-                self.waits(&timer.id, timer.awaits(), now);
+                self.waits(timer, now);
             }
             match page.last() {
                 Some(last) if page.len() == PAGE => filter.after = Some(last.seq),
@@ -278,15 +278,16 @@ impl Prober {
         for committed in news.commits() {
             for timer in committed.batch.items.iter().filter_map(|write| write.item().as_timer()) {
                 if timer.until.is_some() {
-                    self.waits(&timer.id, timer.awaits(), now);
+                    self.waits(timer, now);
                 }
             }
         }
     }
 
     /// What this timer waits for now. A look at anything else is dropped.
-    fn waits(&mut self, id: &ItemId, watch: Option<&Watch>, now: Timestamp) {
-        if !self.schedule.learn(id, watch, now) {
+    fn waits(&mut self, timer: &Timer, now: Timestamp) {
+        let (id, watch) = (&timer.id, timer.awaits());
+        if !self.schedule.learn(id, watch, timer.next_due(), now) {
             return;
         }
         if let Some(handle) = self.handles.remove(id) {
@@ -378,7 +379,7 @@ impl Prober {
         if let Some(id) = broken {
             self.handles.remove(&id);
             self.seen_in_round(&id);
-            self.schedule.learn(&id, None, now);
+            self.schedule.learn(&id, None, None, now);
         }
         self.scan_at = Some(now.plus(RETRY));
     }

@@ -17,6 +17,8 @@ const SHARE: u64 = 10;
 const YOUNG: Millis = Millis::from_secs(10);
 /// Of so many looks one is at what has been due longest, so that young ones keep nobody waiting for ever.
 const TURNS: u8 = 4;
+/// The last look is made this long before the time is up: enough for one that is answered, and to write what it saw.
+const LAST_LOOK: Millis = Millis::from_secs(1);
 /// Up to this part of a pause more or less, so that what began together does not stay together.
 const JITTER: f64 = 0.2;
 
@@ -24,6 +26,9 @@ const JITTER: f64 = 0.2;
 pub struct Schedule {
     entries: HashMap<ItemId, Entry>,
     queue: ByAge<BTreeSet<(Timestamp, ItemId)>>,
+    /// Those whose time will be up, by when they are looked at before: what holds then is met, however long the pauses and
+    /// the queue are.
+    ending: BTreeSet<(Timestamp, ItemId)>,
     lanes: HashMap<Arc<str>, Lane>,
     turn: u8,
 }
@@ -43,6 +48,8 @@ impl<T> ByAge<T> {
 
 struct Entry {
     watch: Arc<Watch>,
+    /// When to look before its time is up, unless that has been done.
+    last: Option<Timestamp>,
     memory: Memory,
     next: Timestamp,
     place: Place,
@@ -92,27 +99,38 @@ impl Schedule {
         self.entries.len()
     }
 
-    /// What the timer waits for now. Whether a look that is under way is about something else by this.
-    pub fn learn(&mut self, id: &ItemId, watch: Option<&Watch>, now: Timestamp) -> bool {
+    /// What the timer waits for now, and until when. Whether a look that is under way is about something else by this.
+    pub fn learn(&mut self, id: &ItemId, watch: Option<&Watch>, ends: Option<Timestamp>, now: Timestamp) -> bool {
         let known = self.entries.get(id).map(|entry| entry.watch.since);
         if known == watch.map(|watch| watch.since) {
+            self.ends(id, ends, now);
             return false;
         }
         if let Some(entry) = self.entries.remove(id) {
             self.queue.of(entry.young).remove(&(entry.next, id.clone()));
+            entry.last.map(|last| self.ending.remove(&(last, id.clone())));
         }
         if let Some(watch) = watch {
             let (watch, young) = (Arc::new(watch.clone()), now.since(watch.since) < YOUNG);
-            let entry = Entry { watch, memory: Memory::default(), next: now, place: Place::Queue, young };
+            let entry = Entry { watch, last: None, memory: Memory::default(), next: now, place: Place::Queue, young };
             self.entries.insert(id.clone(), entry);
             self.queue.of(young).insert((now, id.clone()));
+            self.ends(id, ends, now);
         }
         known.is_some()
     }
 
+    /// Its time is up then.
+    fn ends(&mut self, id: &ItemId, ends: Option<Timestamp>, now: Timestamp) {
+        let Some(entry) = self.entries.get_mut(id) else { return };
+        entry.last.map(|last| self.ending.remove(&(last, id.clone())));
+        entry.last = ends.map(|ends| ends.minus(LAST_LOOK)).filter(|last| *last > now);
+        self.ending.extend(entry.last.map(|last| (last, id.clone())));
+    }
+
     /// When to ask [`Schedule::take`] again, unless a look ends before.
     pub fn next(&self) -> Option<Timestamp> {
-        [&self.queue.young, &self.queue.old].into_iter().filter_map(|queue| Some(queue.first()?.0)).min()
+        [&self.queue.young, &self.queue.old, &self.ending].into_iter().filter_map(|queue| Some(queue.first()?.0)).min()
     }
 
     /// The next look that is due and has a place in its lane.
@@ -136,6 +154,16 @@ impl Schedule {
 
     /// The next that is due.
     fn pop(&mut self, now: Timestamp) -> Option<ItemId> {
+        while let Some((_, id)) = self.ending.first().filter(|(last, _)| *last <= now).cloned() {
+            self.ending.pop_first();
+            let Some(entry) = self.entries.get_mut(&id) else { continue };
+            entry.last = None;
+            // Whoever looks just now, or will when its lane has room, need not be told.
+            if entry.place == Place::Queue {
+                self.queue.of(entry.young).remove(&(entry.next, id.clone()));
+                return Some(id);
+            }
+        }
         while let Some((next, id)) = self.queue.young.first().filter(|(next, _)| *next <= now).cloned() {
             let Some(entry) = self.entries.get_mut(&id).filter(|entry| entry.has_aged(now)) else { break };
             entry.young = false;
@@ -288,9 +316,9 @@ mod tests {
     fn what_is_due_longest_comes_first_and_a_full_lane_keeps_nobody_else_waiting() {
         let mut schedule = Schedule::default();
         for number in 0..5 {
-            schedule.learn(&ItemId::new(format!("slow_{number}")), Some(&watch("slow", 0)), at(number));
+            schedule.learn(&ItemId::new(format!("slow_{number}")), Some(&watch("slow", 0)), None, at(number));
         }
-        schedule.learn(&ItemId::new("other"), Some(&watch("other", 0)), at(9));
+        schedule.learn(&ItemId::new("other"), Some(&watch("other", 0)), None, at(9));
         let first = taken(&mut schedule, 10);
         let ids = |taken: &[Due]| taken.iter().map(|due| due.id.to_string()).collect::<Vec<_>>();
         assert_eq!(ids(&first), ["slow_0", "slow_1", "other"]);
@@ -300,7 +328,7 @@ mod tests {
         assert_eq!(ids(&taken(&mut schedule, 10)), ["slow_2"]);
         assert_eq!(schedule.next(), Some(at(500)));
         // One that is no longer waited for takes no place.
-        schedule.learn(&ItemId::new("slow_3"), None, at(11));
+        schedule.learn(&ItemId::new("slow_3"), None, None, at(11));
         schedule.leave(&first[1].lane, at(11));
         assert_eq!(ids(&taken(&mut schedule, 11)), ["slow_4"]);
     }
@@ -311,10 +339,10 @@ mod tests {
         let wide = |watch: &Watch| (Arc::from(watch.wanted.condition.target()), 1000);
         let old = YOUNG.get() as i64 + 1;
         for number in 0..100 {
-            schedule.learn(&ItemId::new(format!("old_{number}")), Some(&watch("old", 0)), at(old));
+            schedule.learn(&ItemId::new(format!("old_{number}")), Some(&watch("old", 0)), None, at(old));
         }
         for number in 0..6 {
-            schedule.learn(&ItemId::new(format!("young_{number}")), Some(&watch("young", old)), at(old + 1));
+            schedule.learn(&ItemId::new(format!("young_{number}")), Some(&watch("young", old)), None, at(old + 1));
         }
         let order: Vec<Due> = std::iter::from_fn(|| schedule.take(at(old + 2), wide)).take(9).collect();
         let young: Vec<usize> = (0..9).filter(|place| order[*place].id.as_str().starts_with("young")).collect();
@@ -331,11 +359,11 @@ mod tests {
         let mut schedule = Schedule::default();
         let old = YOUNG.get() as i64;
         for number in 0..5 {
-            schedule.learn(&ItemId::new(format!("old_{number}")), Some(&watch("slow", 0)), at(old));
+            schedule.learn(&ItemId::new(format!("old_{number}")), Some(&watch("slow", 0)), None, at(old));
         }
         let busy = taken(&mut schedule, old);
         assert_eq!(busy.len(), 2);
-        schedule.learn(&ItemId::new("young"), Some(&watch("slow", old)), at(old + 1));
+        schedule.learn(&ItemId::new("young"), Some(&watch("slow", old)), None, at(old + 1));
         assert!(taken(&mut schedule, old + 1).is_empty());
         schedule.leave(&busy[0].lane, at(old + 1));
         assert_eq!(taken(&mut schedule, old + 1)[0].id.as_str(), "young");
@@ -346,21 +374,21 @@ mod tests {
         let mut schedule = Schedule::default();
         let crowd = |schedule: &mut Schedule| {
             for number in 0..50 {
-                schedule.learn(&ItemId::new(format!("first_{number}")), Some(&watch("slow", 0)), at(0));
+                schedule.learn(&ItemId::new(format!("first_{number}")), Some(&watch("slow", 0)), None, at(0));
             }
         };
         // In the queue, and in a lane.
         let wide = |watch: &Watch| (Arc::from(watch.wanted.condition.target()), 1000);
         let later = YOUNG.get() as i64;
         crowd(&mut schedule);
-        schedule.learn(&ItemId::new("new"), Some(&watch("slow", later)), at(later));
+        schedule.learn(&ItemId::new("new"), Some(&watch("slow", later)), None, at(later));
         let order: Vec<Due> = std::iter::from_fn(|| schedule.take(at(later), wide)).take(2).collect();
         assert!(order.iter().any(|due| due.id.as_str() == "new"));
 
         let mut schedule = Schedule::default();
         crowd(&mut schedule);
         let busy = taken(&mut schedule, 0);
-        schedule.learn(&ItemId::new("new"), Some(&watch("slow", later)), at(later));
+        schedule.learn(&ItemId::new("new"), Some(&watch("slow", later)), None, at(later));
         assert!(taken(&mut schedule, later).is_empty());
         schedule.leave(&busy[0].lane, at(later));
         assert_eq!(taken(&mut schedule, later)[0].id.as_str(), "new");
@@ -370,21 +398,66 @@ mod tests {
     fn only_the_present_condition_is_looked_at_again() {
         let mut schedule = Schedule::default();
         let id = ItemId::new("timer");
-        assert!(!schedule.learn(&id, Some(&watch("a", 0)), at(0)));
-        assert!(!schedule.learn(&id, Some(&watch("a", 0)), at(1)), "known already");
+        assert!(!schedule.learn(&id, Some(&watch("a", 0)), None, at(0)));
+        assert!(!schedule.learn(&id, Some(&watch("a", 0)), None, at(1)), "known already");
         let due = taken(&mut schedule, 1).remove(0);
-        assert!(schedule.learn(&id, Some(&watch("b", 5)), at(5)), "the look is about something else now");
+        assert!(schedule.learn(&id, Some(&watch("b", 5)), None, at(5)), "the look is about something else now");
         schedule.leave(&due.lane, at(5));
         schedule.again(&due, Memory::default(), at(500));
         assert_eq!((schedule.len(), schedule.next()), (1, Some(at(5))));
-        assert!(schedule.learn(&id, None, at(6)));
+        assert!(schedule.learn(&id, None, None, at(6)));
         assert_eq!((schedule.len(), schedule.next()), (0, None));
+    }
+
+    #[test]
+    fn a_last_look_comes_shortly_before_the_time_is_up() {
+        let (mut schedule, id) = (Schedule::default(), ItemId::new("timer"));
+        let watched = watch("a", 0);
+        let learn = |schedule: &mut Schedule, ends, now| schedule.learn(&id, Some(&watched), Some(at(ends)), at(now));
+        let look = |schedule: &mut Schedule, now, next| {
+            let due = taken(schedule, now).remove(0);
+            schedule.leave(&due.lane, at(now));
+            schedule.again(&due, Memory::default(), at(next));
+            schedule.next()
+        };
+        learn(&mut schedule, 60_000, 0);
+        assert_eq!(look(&mut schedule, 0, 500), Some(at(500)));
+        assert_eq!(look(&mut schedule, 50_000, 65_000), Some(at(59_000)));
+        // After it the time is up; should it not be, looks go on as before.
+        assert_eq!(look(&mut schedule, 59_000, 74_000), Some(at(74_000)));
+        // Its end is another by now: sooner, later, and while somebody looks.
+        learn(&mut schedule, 70_000, 59_500);
+        assert_eq!(schedule.next(), Some(at(69_000)));
+        learn(&mut schedule, 600_000, 59_600);
+        assert_eq!(look(&mut schedule, 74_000, 89_000), Some(at(89_000)));
+        let due = taken(&mut schedule, 89_000).remove(0);
+        learn(&mut schedule, 100_000, 89_500);
+        schedule.leave(&due.lane, at(89_900));
+        schedule.again(&due, Memory::default(), at(105_000));
+        assert_eq!(schedule.next(), Some(at(99_000)));
+        schedule.learn(&id, None, None, at(90_000));
+        assert_eq!(schedule.next(), None);
+    }
+
+    #[test]
+    fn a_last_look_stands_in_no_queue() {
+        let mut schedule = Schedule::default();
+        let wide = |watch: &Watch| (Arc::from(watch.wanted.condition.target()), 1000);
+        let old = YOUNG.get() as i64;
+        for number in 0..100 {
+            schedule.learn(&ItemId::new(format!("old_{number}")), Some(&watch("old", 0)), None, at(old));
+        }
+        let ending = ItemId::new("zz_ending");
+        schedule.learn(&ending, Some(&watch("old", 0)), Some(at(old + 5000)), at(old));
+        assert_ne!(schedule.take(at(old + 3999), wide).expect("due").id, ending);
+        assert_eq!(schedule.take(at(old + 4000), wide).expect("due").id, ending);
+        assert_eq!(std::iter::from_fn(|| schedule.take(at(old + 4000), wide)).count(), 99, "once");
     }
 
     #[test]
     fn a_clock_set_back_delays_nothing() {
         let mut schedule = Schedule::default();
-        schedule.learn(&ItemId::new("timer"), Some(&watch("a", 0)), at(3_600_000));
+        schedule.learn(&ItemId::new("timer"), Some(&watch("a", 0)), None, at(3_600_000));
         schedule.hurry(at(100));
         assert_eq!(taken(&mut schedule, 100).len(), 1);
     }

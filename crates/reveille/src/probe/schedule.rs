@@ -81,8 +81,16 @@ struct Lane {
 /// What one look remembers for the next, in memory only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// Which file was searched, and how far.
-    pub searched: Option<(u64, u64)>,
+    pub searched: Option<Searched>,
+}
+
+/// How far a file was searched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Searched {
+    pub inode: u64,
+    pub until: u64,
+    /// Of what was there: a file that was written anew and has grown as long since is known by it.
+    pub trace: u64,
 }
 
 /// One look to be made.

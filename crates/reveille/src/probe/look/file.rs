@@ -2,19 +2,22 @@
 //! a long file is searched on from where the last look ended.
 
 use super::{Eyes, FILE_THREADS_MAX, Look, http::line_of};
-use crate::probe::{rules::Rules, schedule::Memory};
+use crate::probe::{rules::Rules, schedule::{Memory, Searched}};
 use memchr::memmem;
 use reveille_core::condition::Expect;
 use std::{
     fs::{self, File, Metadata},
+    hash::{DefaultHasher, Hasher},
     io::{self, Read, Seek, SeekFrom},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
 /// Searched in one look; the next goes on from there.
 const SEARCH_BYTES_MAX: u64 = 16 * 1024 * 1024;
 const PIECE_BYTES: usize = 64 * 1024;
+/// Of what has been searched, so much at either end is compared.
+const TRACE_BYTES: u64 = 4096;
 
 impl Eyes {
     pub(super) async fn file(&self, path: &str, expect: &Expect, memory: Memory) -> Look {
@@ -101,10 +104,12 @@ fn search(rules: &Rules, place: &Path, wanted: &[u8], memory: Memory) -> io::Res
     if !found.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "only the text of an ordinary file can be searched"));
     }
-    let begin = match memory.searched {
-        Some((same, until)) if same == found.ino() && until <= found.len() => until,
-        _ => 0, // another file, or written anew
+    let same = |searched: &Searched| {
+        let Searched { inode, until, trace } = *searched;
+        inode == found.ino() && until <= found.len() && traced(&file, until).is_ok_and(|now| now == trace)
     };
+    // Another file, or one written anew, is searched from its beginning.
+    let begin = memory.searched.filter(same).map_or(0, |searched| searched.until);
     file.seek(SeekFrom::Start(begin))?;
     let finder = memmem::Finder::new(wanted);
     let (mut at, mut piece) = (begin, Vec::with_capacity(2 * PIECE_BYTES));
@@ -118,14 +123,53 @@ fn search(rules: &Rules, place: &Path, wanted: &[u8], memory: Memory) -> io::Res
         let kept = piece.len().min(wanted.len().saturating_sub(1));
         piece.drain(..piece.len() - kept);
         if read == 0 || at - begin >= SEARCH_BYTES_MAX {
-            return Ok((None, Memory { searched: Some((found.ino(), at - kept as u64)) }));
+            let until = at - kept as u64;
+            let searched = Searched { inode: found.ino(), until, trace: traced(&file, until)? };
+            return Ok((None, Memory { searched: Some(searched) }));
         }
     }
+}
+
+/// What a file is known by up to there: its first bytes and the last ones before.
+fn traced(file: &File, until: u64) -> io::Result<u64> {
+    let mut edge = vec![0; until.min(TRACE_BYTES) as usize];
+    let mut hasher = DefaultHasher::new();
+    for from in [0, until - edge.len() as u64] {
+        file.read_exact_at(&mut edge, from)?;
+        hasher.write(&edge);
+    }
+    Ok(hasher.finish())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_written_anew_that_has_grown_as_long_is_searched_from_its_beginning() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("build.log");
+        let contains = |memory| {
+            let expect = Expect::Contains { text: "BUILD SUCCESS".into() };
+            look(&Rules::default(), &path, &expect, memory)
+        };
+        let banner = "=== build ===\n".repeat(400);
+        fs::write(&path, format!("{banner}{}", "compiling\n".repeat(1000))).expect("written");
+        let first = contains(Memory::default());
+        assert!(!first.holds);
+        // Written into the same file, as a shell does.
+        let mut file = File::options().write(true).truncate(true).open(&path).expect("opened");
+        let anew = format!("{banner}BUILD SUCCESS\n{}", "linking\n".repeat(2000));
+        io::Write::write_all(&mut file, anew.as_bytes()).expect("written");
+        assert!(contains(first.memory).holds);
+        // One that only grows is not searched twice.
+        fs::write(&path, "compiling\n").expect("written");
+        let first = contains(Memory::default());
+        fs::write(&path, "compiling\nlinking\n").expect("written");
+        let second = contains(first.memory);
+        let until = |look: &Look| look.memory.searched.map(|searched| searched.until);
+        assert!(!second.holds && until(&second) > until(&first));
+    }
 
     #[test]
     fn a_growing_file_is_searched_on_and_a_new_one_from_its_beginning() {

@@ -184,7 +184,7 @@ mod tests {
         let long = "step\n".repeat(50_000);
         fs::write(&path, format!("{long}构建 SUC")).expect("written");
         let first = contains(Memory::default());
-        let (_, until) = first.memory.searched.expect("remembered");
+        let until = first.memory.searched.expect("remembered").until;
         assert!(!first.holds && until > long.len() as u64 - 20, "{first:?}");
         fs::write(&path, format!("{long}构建 SUCCESS in 3 s\nend")).expect("written");
         let second = contains(first.memory);

@@ -76,19 +76,20 @@ impl Eyes {
                 Condition::Command { argv } => self.command(argv).await,
             }
         };
-        let over = async {
-            tokio::select! {
-                () = self.clock.sleep(limit) => {}
-                // What is looked at answers in its own time, also while a manual clock stands still.
-                () = tokio::time::sleep(limit.to_std()), if self.clock.manual().is_some() => {}
-            }
-        };
         tokio::select! {
             look = looking => look,
-            () = over => {
+            () = self.over(limit) => {
                 let seen = format!("{}: nothing within {limit} seconds", condition.target());
                 Look { memory: due.memory, ..Look::new(false, seen) }
             }
+        }
+    }
+
+    /// So long has been waited. What is looked at answers in its own time, also while a manual clock stands still.
+    async fn over(&self, limit: Millis) {
+        tokio::select! {
+            () = self.clock.sleep(limit) => {}
+            () = tokio::time::sleep(limit.to_std()), if self.clock.manual().is_some() => {}
         }
     }
 
@@ -106,7 +107,7 @@ impl Eyes {
     pub async fn remember(&self, condition: Condition) -> Result<Condition, Reject> {
         Ok(match condition {
             Condition::File { path, expect: Expect::Changed { .. } } => {
-                let from = self.state_of(&path).await;
+                let from = self.state_of(&path).await?;
                 Condition::File { path, expect: Expect::Changed { from } }
             }
             Condition::Process { pid, .. } => Condition::Process { pid, began: process::began(pid)? },
@@ -144,5 +145,23 @@ fn brief(text: &str) -> String {
     match line.char_indices().nth(SEEN_CHARS_MAX) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SystemClock;
+
+    #[tokio::test]
+    async fn what_nobody_could_look_at_is_not_taken_for_missing() {
+        let eyes = Eyes::new(Rules::default(), Arc::new(SystemClock));
+        let changed = || Condition::File { path: "/".into(), expect: Expect::Changed { from: None } };
+        let hang = eyes.file_threads.clone().acquire_many_owned(FILE_THREADS_MAX as u32).await.expect("free");
+        let refused = eyes.remember(changed()).await.expect_err("no thread is free");
+        assert!(refused.to_string().contains("try again"), "{refused}");
+        drop(hang);
+        let kept = eyes.remember(changed()).await.expect("looked at");
+        assert!(matches!(kept, Condition::File { expect: Expect::Changed { from: Some(_) }, .. }), "{kept:?}");
     }
 }

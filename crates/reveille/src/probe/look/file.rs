@@ -2,9 +2,12 @@
 //! a long file is searched on from where the last look ended.
 
 use super::{Eyes, FILE_THREADS_MAX, Look, http::line_of};
-use crate::probe::{rules::Rules, schedule::{Memory, Searched}};
+use crate::probe::{
+    rules::Rules,
+    schedule::{Memory, Searched},
+};
 use memchr::memmem;
-use reveille_core::condition::Expect;
+use reveille_core::{Reject, condition::Expect};
 use std::{
     fs::{self, File, Metadata},
     hash::{DefaultHasher, Hasher},
@@ -28,15 +31,18 @@ impl Eyes {
         })
     }
 
-    /// How the file is now; `None`: it is not there.
-    pub(super) async fn state_of(&self, path: &str) -> Option<String> {
-        let (rules, path) = (self.rules.clone(), PathBuf::from(path));
-        self.on_a_thread(move || {
-            let place = rules.place(&path).ok()?;
+    /// How the file is now; `None`: it is not there. That nobody could look is an error: what is taken for missing has
+    /// changed as soon as it is seen.
+    pub(super) async fn state_of(&self, path: &str) -> Result<Option<String>, Reject> {
+        let (rules, place) = (self.rules.clone(), PathBuf::from(path));
+        let found = self.on_a_thread(move || {
+            let place = rules.place(&place).ok()?;
             fs::metadata(place).ok().as_ref().map(state)
+        });
+        found.await.ok_or_else(|| {
+            let why = format!("{path} could not be looked at: {FILE_THREADS_MAX} looks at files hang; try again");
+            Reject::InvalidArgument { field: "until".into(), why }
         })
-        .await
-        .flatten()
     }
 
     /// `None`: no thread is free. One that hangs in the file system keeps its place.

@@ -144,7 +144,7 @@ pub fn address(text: &str) -> Result<Url, Reject> {
     Ok(url)
 }
 
-/// A regular expression within bounds; `.` matches line breaks too.
+/// A regular expression within bounds. As usual `.` stops at line breaks, and `(?s)` has it go on.
 pub fn pattern(text: &str) -> Result<Regex, Reject> {
     RegexBuilder::new(text).size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX).build().map_err(|error| {
         match error {

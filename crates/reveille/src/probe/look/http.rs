@@ -54,7 +54,7 @@ impl Eyes {
         };
         tokio::select! {
             () = reading => {}
-            () = self.clock.sleep(BODY_MAX) => {}
+            () = self.over(BODY_MAX) => {}
         }
         kept.truncate(ANSWER_BYTES_MAX);
         kept

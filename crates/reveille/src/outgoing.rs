@@ -128,6 +128,17 @@ fn fault(error: &hyper_util::client::legacy::Error) -> Fault {
             return Fault::Forbidden(*forbidden);
         }
     }
+    let untrusted = causes.clone().find_map(|cause| {
+        let inner = cause.downcast_ref::<io::Error>().and_then(|io| io.get_ref()?.downcast_ref());
+        cause.downcast_ref::<rustls::Error>().or(inner)
+    });
+    if let Some(rustls::Error::InvalidCertificate(why)) = untrusted {
+        let why = match why {
+            rustls::CertificateError::UnknownIssuer => "nobody this machine trusts has issued it".to_owned(),
+            other => other.to_string(),
+        };
+        return Fault::Unreachable(format!("its certificate is not accepted: {why}"));
+    }
     let why = causes.last().map_or_else(|| error.to_string(), ToString::to_string);
     if error.is_connect() { Fault::Unreachable(why) } else { Fault::Broken(why) }
 }

@@ -18,6 +18,14 @@ use std::{
 };
 use support::*;
 use tokio::{io::AsyncReadExt, net::TcpListener, process::Command};
+use tokio_rustls::{
+    TlsAcceptor,
+    rustls::{
+        ServerConfig,
+        crypto::ring,
+        pki_types::{CertificateDer, PrivateKeyDer},
+    },
+};
 
 /// A web server whose answer can be changed, and which counts who asks.
 struct Site {
@@ -476,6 +484,46 @@ async fn bad_conditions_are_explained_and_change_nothing() {
         assert_eq!(world.post("/api/timers", outside).await.status, 400, "{until}");
     }
     assert!(world.timers().await.is_empty() && world.history().await.is_empty());
+}
+
+#[tokio::test]
+async fn what_comes_to_hold_within_the_last_pause_is_met() {
+    let world = World::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("完成");
+    let call = world.standing("s", json!({"total_duration": 600, "reason": "等", "until": {"file": file}})).await;
+    looks(&world, 1).await;
+    // After so long a wait the next look would come in 12 to 18 seconds: when it is over.
+    world.advance(590);
+    looks(&world, 2).await;
+    fs::write(&file, "").unwrap();
+    world.advance(9);
+    has(&result(call).await, json!({"outcome": "met", "elapsed_time": 599}));
+}
+
+#[tokio::test]
+async fn a_certificate_nobody_trusts_is_named() {
+    let key = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+    let private = PrivateKeyDer::try_from(key.signing_key.serialize_der()).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![CertificateDer::from(key.cert.der().to_vec())], private)
+        .unwrap();
+    let (acceptor, listener) = (TlsAcceptor::from(Arc::new(config)), TcpListener::bind("127.0.0.1:0").await.unwrap());
+    let url = format!("https://localhost:{}/", listener.local_addr().unwrap().port());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let _ = acceptor.accept(stream).await;
+        }
+    });
+    let world = World::start().await;
+    let asked = json!({"total_duration": 60, "mission": "x", "until": {"http": url}});
+    let timer = id(&world.done("s", "timer", asked).await);
+    looks(&world, 1).await;
+    let seen = text(&world.get(&format!("/api/timers/{timer}")).await["seen"]);
+    assert!(seen.contains("its certificate is not accepted: nobody this machine trusts"), "{seen}");
 }
 
 #[tokio::test]

@@ -42,6 +42,9 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// Which server to be; made once and kept in the database unless given.
     pub server_id: Option<String>,
+    /// What this node of a server on PostgreSQL is called: its files, processes and commands are looked at by the node of
+    /// this name alone. Made of the machine's name and the data directory unless given.
+    pub node: Option<String>,
     /// PostgreSQL instead of SQLite in the data directory.
     pub database_url: Option<String>,
     pub database: DatabaseConfig,
@@ -190,6 +193,7 @@ impl Default for Config {
             listen: DEFAULT_LISTEN.parse().expect("a valid address"),
             data_dir: xdg("XDG_DATA_HOME", ".local/share").join("reveille"),
             server_id: None,
+            node: None,
             database_url: None,
             database: DatabaseConfig::default(),
             allowed_hosts: Vec::new(),
@@ -273,6 +277,7 @@ const KEYS: &[(&str, Form)] = &[
     ("listen", Form::Text),
     ("data_dir", Form::Text),
     ("server_id", Form::Text),
+    ("node", Form::Text),
     ("database_url", Form::Text),
     ("database.readers", Form::Plain),
     ("database.statement_timeout", Form::Text),
@@ -411,6 +416,9 @@ impl Config {
         }
         if self.server_id.as_ref().is_some_and(|id| id.trim().is_empty()) {
             return value("server_id", "must not be empty; leave it out to have one made");
+        }
+        if self.node.as_ref().is_some_and(|name| name.trim().is_empty()) {
+            return value("node", "must not be empty; leave it out to have one made");
         }
         if self.limits.timers_per_session == 0 {
             return value("limits.timers_per_session", "must be at least 1");
@@ -668,6 +676,7 @@ mod tests {
         let full = Config {
             until,
             server_id: Some("x".into()),
+            node: Some("x".into()),
             database_url: Some("x".into()),
             token_file: Some("x".into()),
             tokens_file: Some("x".into()),

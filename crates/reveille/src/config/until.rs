@@ -95,8 +95,11 @@ impl Config {
         [self.data_dir.clone(), self.tokens().path].into_iter().chain(named).chain(keys).collect()
     }
 
-    /// The same for the same data directory on the same machine, after every restart.
+    /// The given name, else one that is the same for the same data directory on the same machine, after every restart.
     fn node(&self) -> Arc<str> {
+        if let Some(given) = &self.node {
+            return given.trim().into();
+        }
         let told = fs::read_to_string("/proc/sys/kernel/hostname").ok().or_else(|| env::var("HOSTNAME").ok());
         let host = told.as_deref().map_or("host", str::trim).to_owned();
         let directory = self.data_dir.canonicalize().unwrap_or_else(|_| self.data_dir.clone());
@@ -158,6 +161,10 @@ mod tests {
         };
         assert_eq!(node("/srv/a"), node("/srv/a"));
         assert_ne!(node("/srv/a"), node("/srv/b"));
+        let url = Some("postgres://x".to_owned());
+        let given = Config { database_url: url, node: Some("worker-1".into()), ..Config::default() };
+        assert_eq!(given.probe().node.as_deref(), Some("worker-1"), "wherever it runs");
+        assert!(Config { node: Some(" ".into()), ..Config::default() }.check().is_err());
     }
 
     #[test]

@@ -669,6 +669,44 @@ async fn waiting_for_a_real_build_log_takes_one_call() {
     assert!(text(&result["seen"]).ends_with("contains: BUILD SUCCESS 🎉"), "{result}");
 }
 
+/// Both, when they take their minutes: what a model that asks every 15 seconds would have spent on them is counted.
+#[tokio::test]
+async fn the_calls_that_both_have_saved_are_counted() {
+    let (home, other) = (process::Home::default(), process::Home::default());
+    let daemon = process::Daemon::start(home.command(&["serve", "--listen", "127.0.0.1:0", "--manual-clock"])).await;
+    let pass = async |seconds: u64| {
+        let url = format!("{}/api/clock/advance", daemon.url);
+        let passed = send(&client(), reqwest::Method::POST, &url, Some(&json!({"by": seconds})), None).await;
+        assert_eq!(passed.status, 200, "{passed:?}");
+    };
+    let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
+    let until = json!({"http": format!("http://{address}/healthz"), "status": 200});
+    let call = one_call(&daemon, json!({"total_duration": "5m", "reason": "服务器启动", "until": until})).await;
+    pass(85).await;
+    let _server = process::Daemon::start(other.command(&["serve", "--listen", &address])).await;
+    pass(5).await;
+    has(&result(call).await, json!({"outcome": "met", "elapsed_time": 90}));
+
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("build.log");
+    let until = json!({"file": log.to_str().unwrap(), "contains": "BUILD SUCCESS"});
+    let call = one_call(&daemon, json!({"total_duration": "10m", "reason": "构建", "until": until})).await;
+    let build = async |says: &str| {
+        let script = format!("echo '{says}' >> {}", log.display());
+        assert!(Command::new("sh").args(["-c", &script]).status().await.unwrap().success());
+    };
+    build("编译中").await;
+    pass(290).await;
+    build("BUILD SUCCESS 🎉").await;
+    pass(10).await;
+    has(&result(call).await, json!({"outcome": "met", "elapsed_time": 300}));
+
+    let url = format!("{}/api/stats", daemon.url);
+    let stats = send(&client(), reqwest::Method::GET, &url, None, None).await.body;
+    has(&stats["standby"], json!({"requests_saved": 6 + 20, "poll_interval": 15}));
+    has(&stats["conditions"], json!({"met": 2, "waited": 390}));
+}
+
 /// By the command line, against the real process.
 #[tokio::test]
 async fn the_command_line_waits_too() {

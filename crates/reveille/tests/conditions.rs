@@ -533,7 +533,7 @@ async fn nobody_reads_the_servers_own_secrets_by_waiting_for_them() {
     fs::write(path("reveille.toml"), "api_key = \"x\"").unwrap();
     let source = path("reveille.toml");
     let world = World::with(|config| config.source = Some(source)).await;
-    let data = &world.config().data_dir;
+    let data = &world.config.data_dir;
     std::os::unix::fs::symlink(data, path("data")).unwrap();
     std::os::unix::fs::symlink("/proc/self/environ", path("environ")).unwrap();
     let contains = |path: &Path| json!({"file": path.to_str().unwrap(), "contains": "="});

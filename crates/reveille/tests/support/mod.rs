@@ -125,10 +125,6 @@ impl World {
         self.server.as_ref().expect("the server runs")
     }
 
-    pub fn config(&self) -> &Config {
-        &self.config
-    }
-
     pub fn now(&self) -> i64 {
         self.clock.now().as_millis()
     }

@@ -128,10 +128,7 @@ fn fault(error: &hyper_util::client::legacy::Error) -> Fault {
             return Fault::Forbidden(*forbidden);
         }
     }
-    let untrusted = causes.clone().find_map(|cause| {
-        let inner = cause.downcast_ref::<io::Error>().and_then(|io| io.get_ref()?.downcast_ref());
-        cause.downcast_ref::<rustls::Error>().or(inner)
-    });
+    let untrusted = causes.clone().find_map(|cause| innermost(cause).downcast_ref());
     if let Some(rustls::Error::InvalidCertificate(why)) = untrusted {
         let why = match why {
             rustls::CertificateError::UnknownIssuer => "nobody this machine trusts has issued it".to_owned(),
@@ -141,6 +138,14 @@ fn fault(error: &hyper_util::client::legacy::Error) -> Fault {
     }
     let why = causes.last().map_or_else(|| error.to_string(), ToString::to_string);
     if error.is_connect() { Fault::Unreachable(why) } else { Fault::Broken(why) }
+}
+
+/// What an error of input and output was made of; such are no causes of each other.
+fn innermost<'a>(cause: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
+    match cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        Some(inner) => innermost(inner),
+        None => cause,
+    }
 }
 
 /// As much of the body as is kept.

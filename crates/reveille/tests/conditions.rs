@@ -682,9 +682,9 @@ async fn the_calls_that_both_have_saved_are_counted() {
     let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
     let until = json!({"http": format!("http://{address}/healthz"), "status": 200});
     let call = one_call(&daemon, json!({"total_duration": "5m", "reason": "服务器启动", "until": until})).await;
-    pass(85).await;
+    pass(90).await;
     let _server = process::Daemon::start(other.command(&["serve", "--listen", &address])).await;
-    pass(5).await;
+    pass(1).await;
     has(&result(call).await, json!({"outcome": "met", "elapsed_time": 90}));
 
     let dir = tempfile::tempdir().unwrap();
@@ -696,9 +696,9 @@ async fn the_calls_that_both_have_saved_are_counted() {
         assert!(Command::new("sh").args(["-c", &script]).status().await.unwrap().success());
     };
     build("编译中").await;
-    pass(290).await;
+    pass(300).await;
     build("BUILD SUCCESS 🎉").await;
-    pass(10).await;
+    pass(1).await;
     has(&result(call).await, json!({"outcome": "met", "elapsed_time": 300}));
 
     let url = format!("{}/api/stats", daemon.url);

@@ -75,7 +75,7 @@ async fn a_condition_met_at_night_is_told_in_the_morning_also_after_a_restart() 
     // Who stands by is awake: told at once.
     world.advance(15 * 3600);
     std::fs::write(&file, "").unwrap();
-    let told = world.done("agent", "timer", json!({"reason": "等", "total_duration": "5h", "until": until})).await;
+    let told = world.done("awake", "timer", json!({"reason": "等", "total_duration": "5h", "until": until})).await;
     has(&told, json!({"outcome": "met", "elapsed_time": 0}));
 }
 

@@ -196,6 +196,33 @@ async fn progress_comes_at_once() {
 }
 
 #[tokio::test]
+async fn times_of_the_calendar_and_quiet_hours_are_shown() {
+    let nights = json!({"zone": "Europe/Berlin", "from": "22:00", "to": "08:00"});
+    let quiet = reveille_core::Quiet::parse(nights.clone()).unwrap();
+    let (world, home) = (World::with(|config| config.quiet = Some(quiet)).await, Home::default());
+    for (number, way) in ways().enumerate() {
+        let session = format!("agent-{number}");
+        let agent = connect(&world, &home, way, &session).await;
+        let day = json!({"mission": "站会", "at": "16:00", "zone": "Europe/Berlin"});
+        let made = agent.done("timer", day).await;
+        has(&made, json!({"outcome": "scheduled", "ends_at": START + 7 * 3_600_000, "waits_until": null}));
+        let night = json!({"mission": "夜班 🌙", "at": "2027-01-16T02:10:00+01:00"});
+        let made = agent.done("timer", night).await;
+        let (due, morning) = (START + 17 * 3_600_000 + 600_000, START + 23 * 3_600_000);
+        has(&made, json!({"outcome": "scheduled", "ends_at": due, "waits_until": morning}));
+        let read = agent.done("read_timer", json!({})).await;
+        assert_eq!(read["quiet"], json!([nights]), "{way:?}");
+        // What people set for the session goes over that.
+        let noon = json!({"zone": "UTC", "from": "12:00", "to": "13:00"});
+        let path = format!("/api/sessions/{session}/quiet");
+        assert_eq!(world.request(reqwest::Method::PUT, &path, Some(&noon)).await.status, 200);
+        let read = agent.done("read_timer", json!({"timer_id": id(&made)})).await;
+        has(&read, json!({"ends_at": due, "waits_until": null}));
+        assert_eq!(agent.done("read_timer", json!({})).await["quiet"], json!([noon]), "{way:?}");
+    }
+}
+
+#[tokio::test]
 async fn sessions_never_meet() {
     let (world, home) = (world().await, Home::default());
     for (number, way) in ways().enumerate() {

@@ -19,6 +19,7 @@ use crate::{
     item::Item,
     limits::Limits,
     message::Message,
+    quiet::Quiet,
     reject::Reject,
     reminder::Reminder,
     session::{Session, SessionState},
@@ -51,7 +52,11 @@ pub enum Reply {
         timer: Timer,
         stand_by: Option<Millis>,
     },
-    Timers(Vec<Timer>),
+    /// `quiet`: the hours in which none of them is told.
+    Timers {
+        timers: Vec<Timer>,
+        quiet: Option<Quiet>,
+    },
     /// A task as it is now, its timer, and the lease to be committed once the timer's end was told by it.
     Task {
         timer: Timer,
@@ -172,7 +177,10 @@ pub fn decide(
         Command::Stop { id, note } => draft.act(id, "timer.stopped", note, |timer| timer.stop(note.clone(), now))?,
         Command::StopMany { ids, note } => draft.stop_many(ids, note)?,
         Command::Read { id: Some(id) } => Reply::Timer { timer: draft.timer(id)?, stand_by: None },
-        Command::Read { id: None } => Reply::Timers(state.items.iter().filter_map(Item::as_timer).cloned().collect()),
+        Command::Read { id: None } => {
+            let timers = state.items.iter().filter_map(Item::as_timer).cloned().collect();
+            Reply::Timers { timers, quiet: draft.quiet() }
+        }
         Command::Return(sleep) => Reply::Timer { timer: draft.returned(sleep)?, stand_by: None },
         Command::Hear(sleep) => draft.hear(sleep)?,
         Command::Slept(sleeps) => {

@@ -191,7 +191,7 @@ impl Ledger {
 
     pub fn read_all(&mut self) -> Vec<Timer> {
         match self.ask(Command::Read { id: None }).map(|decision| decision.reply) {
-            Ok(Reply::Timers(timers)) => timers,
+            Ok(Reply::Timers { timers, .. }) => timers,
             other => panic!("reading all timers was answered with {other:?}"),
         }
     }

@@ -2,7 +2,7 @@
 //! that a model's context is not filled with what is over.
 
 use super::{MessageView, TimerView};
-use reveille_core::Timer;
+use reveille_core::{Quiet, Timer};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -19,6 +19,10 @@ pub struct TimersResult {
     /// Ended ones that are not listed; of very many, at least so many.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_out: Option<usize>,
+    /// The session's quiet hours, if it has any: what is due within them is told when they are over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub quiet: Option<Quiet>,
     pub messages: Vec<MessageView>,
     pub hint: String,
 }
@@ -33,6 +37,7 @@ impl TimersResult {
         Self {
             timers: listed.map(shown).collect(),
             left_out: (!left_out.is_empty()).then_some(left_out.len()),
+            quiet: None,
             messages,
             hint: hint(timers.iter().filter(|timer| timer.is_live()).count(), left_out.len()),
         }

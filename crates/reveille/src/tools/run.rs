@@ -475,9 +475,9 @@ impl ToolCall<'_> {
                 let timer = TimerView::of(timer, now).known_here(timer, self.engine);
                 ToolBody::Timer(Box::new(TimerResult { timer, timeout, outcome, messages, delivery: None, hint }))
             }
-            Reply::Timers(timers) => {
+            Reply::Timers { timers, quiet } => {
                 let view = |timer: &Timer| TimerView::of(timer, now).known_here(timer, self.engine);
-                ToolBody::Timers(TimersResult::of(timers, messages, view))
+                ToolBody::Timers(TimersResult { quiet: quiet.clone(), ..TimersResult::of(timers, messages, view) })
             }
             _ => unreachable!("tools ask about timers"),
         };

@@ -21,3 +21,23 @@ fn lengths() {
 fn instants() {
     mutate::each("instant", mutate::inputs(INPUTS), invariants::instant);
 }
+
+#[test]
+fn recurring_ones() {
+    mutate::each("every", mutate::inputs(INPUTS), invariants::every);
+}
+
+#[test]
+fn times() {
+    mutate::each("time", mutate::inputs(INPUTS), invariants::time);
+}
+
+#[test]
+fn conditions() {
+    mutate::each("until", mutate::inputs(INPUTS), invariants::until);
+}
+
+#[test]
+fn quiet_hours() {
+    mutate::each("quiet", mutate::inputs(INPUTS), invariants::quiet);
+}

@@ -48,10 +48,7 @@ pub async fn put(
 
 /// The session has no quiet hours of its own any more.
 #[utoipa::path(delete, path = "/api/sessions/{session}/quiet", tag = "sessions", params(("session" = String, Path)),
-    responses(
-    (status = 200, body = QuietView),
-    (status = "4XX", body = Problem, content_type = "application/problem+json"),
-))]
+    responses((status = 200, body = QuietView)))]
 pub async fn remove(State(app): State<App>, Segments(name): Segments<String>) -> Result<Json<QuietView>, ApiError> {
     set(&app, name, None).await
 }

@@ -15,7 +15,7 @@ const IDS_MAX: usize = 100;
 pub struct ListParams {
     /// Only this session's.
     session: Option<String>,
-    /// Only these, by their ids, separated by commas: at most 100, whatever else is asked for. In no order.
+    /// Only these, by their ids, separated by commas: at most 100, whatever else but the session is asked for. In no order.
     id: Option<String>,
     /// States, separated by commas; `live` stands for those that are not final.
     status: Option<String>,
@@ -47,8 +47,13 @@ pub async fn page(
     kind: Kind,
     states: &[(&'static str, bool)],
 ) -> Result<(Vec<Found>, Option<i64>), ApiError> {
+    let session = params.session.as_deref().map(session).transpose()?;
+    if let Some(session) = &session {
+        sight.demand(session).await?;
+    }
     if let Some(ids) = &params.id {
-        let found = by_id(app, ids, kind).await?;
+        let mut found = by_id(app, ids, kind).await?;
+        found.retain(|found| session.as_ref().is_none_or(|session| *session == found.session));
         return Ok((sight.only(found, |found| &found.session).await?, None));
     }
     let limit = params.limit.unwrap_or(LIMIT_DEFAULT).clamp(1, LIMIT_MAX);
@@ -59,10 +64,6 @@ pub async fn page(
     };
     if order == Order::Soonest && params.after.is_some() {
         return Err(invalid("after", "goes with the order newest; soonest has one page".to_owned()));
-    }
-    let session = params.session.as_deref().map(session).transpose()?;
-    if let Some(session) = &session {
-        sight.demand(session).await?;
     }
     let filter = ItemFilter {
         kind: Some(kind),

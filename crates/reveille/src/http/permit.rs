@@ -25,8 +25,8 @@ enum About<'a> {
     Opening(&'a str, Option<&'a str>),
     /// A timer, a reminder or a call: the session it belongs to.
     Item(&'a str),
-    /// A task, which the query says the session of.
-    Task,
+    /// A task: the session that the query says it must belong to, else that of its timer.
+    Task(&'a str),
     Tenant(&'a str),
     /// Everybody's at once.
     Everybody,
@@ -41,13 +41,12 @@ fn rule<'a>(method: &Method, path: &'a str, names_session: bool) -> Option<(Act,
         ["api", "sign-in" | "tools"] => (Act::Any, About::Nobody),
         ["v1", ..] | ["mcp"] => (Act::Use, About::Handler),
         ["metrics"] | ["api", "stats"] | ["api", "stats", "hours"] if reads => (Act::Look, About::Everybody),
-        [
-            "api",
-            "timers" | "reminders" | "session_timers" | "calls" | "sessions" | "history" | "events" | "deliveries",
-        ] if reads => (look_list, About::Handler),
+        ["api", "timers" | "reminders" | "session_timers" | "calls" | "history" | "events" | "deliveries"] if reads => {
+            (look_list, About::Handler)
+        }
         ["api", "clock"] if reads => (Act::Any, About::Nobody),
         ["api", "clock", _] => (Act::Operate, About::Everybody),
-        ["api", "agents"] if reads => (Act::Look, About::Handler),
+        ["api", "agents" | "sessions"] if reads => (Act::Look, About::Handler),
         ["api", "timers" | "reminders"] | ["api", "timers", "stop"] | ["api", "calls", "replay"] => {
             (Act::Operate, About::Handler)
         }
@@ -55,7 +54,7 @@ fn rule<'a>(method: &Method, path: &'a str, names_session: bool) -> Option<(Act,
         ["api", "timers", id, _] | ["api", "reminders", id, "cancel"] | ["api", "calls", id, "replay"] => {
             (Act::Operate, About::Item(id))
         }
-        ["api", "tasks", _] => (Act::Use, About::Task),
+        ["api", "tasks", id] => (Act::Use, About::Task(id)),
         ["api", "sessions", session] if reads => (Act::LookAtSession, About::Session(session)),
         ["api", "sessions", session] => (Act::Use, About::Session(session)),
         ["api", "sessions", session, "inbox" | "socket" | "quiet"] if reads => {
@@ -110,11 +109,17 @@ async fn within(grant: &Grant, engine: &Engine, about: About<'_>, named: Option<
             Some((session, _)) => sight::covers(engine, grant, &session).await?,
             None => true,
         },
-        About::Task => match named.as_deref().map(SessionId::parse) {
-            Some(Ok(session)) => sight::covers(engine, grant, &session).await?,
-            Some(Err(_)) => true,
-            None => false,
-        },
+        About::Task(id) => {
+            let session = match named.as_deref().map(SessionId::parse) {
+                Some(session) => session.ok(),
+                // Clients of MCP ask by the task's name alone.
+                None => engine.owner_of_task(&decoded(id)).await?,
+            };
+            match session {
+                Some(session) => sight::covers(engine, grant, &session).await?,
+                None => true,
+            }
+        }
     })
 }
 

@@ -104,7 +104,7 @@ impl<B: Backend> ServerHandler for Handler<B> {
             Ok(told) => told,
             Err(refusal) => return Ok(reply::refused(refusal, meta).into()),
         };
-        if let Err(refusal) = self.backend.admit(&context, Some(&told.session)).await {
+        if let Err(refusal) = self.backend.admit(&context, &told.session).await {
             return Ok(reply::refused(refusal, meta).into());
         }
         let client = super::http::client_name(&context);

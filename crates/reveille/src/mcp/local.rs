@@ -43,10 +43,18 @@ impl Backend for Local {
 
     async fn task(
         &self,
+        context: &RequestContext<RoleServer>,
         asker: Option<SessionId>,
         id: String,
         ask: TaskAsk,
     ) -> Result<TaskAnswer<Self::Receipt>, Refusal> {
+        let owner = match &asker {
+            Some(_) => asker.clone(),
+            None => self.engine.owner_of_task(&id).await.map_err(|error| self.refusal(error.into()))?,
+        };
+        if let Some(owner) = owner {
+            self.admit(context, &owner).await?;
+        }
         let asked = match ask {
             TaskAsk::Read => self.engine.read_task(asker.as_ref(), &id).await,
             TaskAsk::Cancel => self.engine.cancel_task(asker.as_ref(), &id).await,
@@ -60,14 +68,10 @@ impl Backend for Local {
         Ok(TaskAnswer { session: reply.session, task: reply.task, result })
     }
 
-    async fn admit(&self, context: &RequestContext<RoleServer>, session: Option<&SessionId>) -> Result<(), Refusal> {
+    async fn admit(&self, context: &RequestContext<RoleServer>, session: &SessionId) -> Result<(), Refusal> {
         let Some(parts) = context.extensions.get::<Parts>() else { return Ok(()) };
         let mut sight = Sight::new(self.engine.clone(), &parts.extensions);
-        let admitted = match session {
-            Some(session) => sight.demand(session).await,
-            None => sight.demand_all(),
-        };
-        admitted.map_err(refusal)
+        sight.demand(session).await.map_err(refusal)
     }
 
     fn hand_over(&self, context: &RequestContext<RoleServer>, receipt: Self::Receipt) {

@@ -60,9 +60,10 @@ pub trait Backend: Clone + Send + Sync + 'static {
 
     fn call(&self, call: Call) -> impl Future<Output = Result<Answer<Self::Receipt>, Refusal>> + Send;
 
-    /// `asker`: the session the client belongs to, if that is known.
+    /// `asker`: the session the client belongs to, if that is known; else whose the task is says whether it may ask.
     fn task(
         &self,
+        context: &RequestContext<RoleServer>,
         asker: Option<SessionId>,
         id: String,
         ask: TaskAsk,
@@ -74,11 +75,11 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// A call that may stand by has begun and no progress can be sent: whatever shows the client a sign of life.
     fn begun(&self, context: &RequestContext<RoleServer>);
 
-    /// Whether this client may use this session. `None`: whether it may ask for what has no session of its own.
+    /// Whether this client may use this session.
     fn admit(
         &self,
         context: &RequestContext<RoleServer>,
-        session: Option<&SessionId>,
+        session: &SessionId,
     ) -> impl Future<Output = Result<(), Refusal>> + Send {
         let _ = (context, session);
         async { Ok(()) }

@@ -85,9 +85,9 @@ impl<B: Backend> Handler<B> {
         context: &RequestContext<RoleServer>,
     ) -> Result<TaskAnswer<B::Receipt>, ErrorData> {
         let asker = self.identity.of(context).map_err(|refusal| invalid(&refusal))?;
-        self.backend.admit(context, asker.as_ref()).await.map_err(|refusal| invalid(&refusal))?;
-        self.backend.task(asker, id, ask).await.map_err(|refusal| match refusal.code() {
+        self.backend.task(context, asker, id, ask).await.map_err(|refusal| match refusal.code() {
             "unknown_task" | "unknown_timer" => ErrorData::invalid_params("Unknown task", None),
+            "out_of_bounds" | "out_of_scope" => invalid(&refusal),
             _ => ErrorData::internal_error(refusal.detail().to_owned(), None),
         })
     }

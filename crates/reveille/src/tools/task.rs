@@ -6,7 +6,7 @@ use reveille_core::{
     Call, Command, ItemId, Millis, Reject, Reply, SessionId, TaskId, Timer, Timestamp,
     task::{self, Task, TaskEnd, TaskOutcome},
 };
-use reveille_store::HistoryFilter;
+use reveille_store::{HistoryFilter, StoreError};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::ToSchema;
@@ -91,6 +91,12 @@ impl Engine {
         }
     }
 
+    /// The session of the timer that a task's name speaks of, whether there is such a task or not.
+    pub async fn owner_of_task(&self, id: &str) -> Result<Option<SessionId>, StoreError> {
+        let Some((timer, _)) = task::parse(id) else { return Ok(None) };
+        Ok(self.store().load_items(vec![timer]).await?.pop().map(|(owner, _)| owner))
+    }
+
     async fn find_task(
         &self,
         session: Option<&SessionId>,
@@ -98,7 +104,7 @@ impl Engine {
     ) -> Result<(SessionId, ItemId, TaskId), EngineError> {
         let unknown = |timer: ItemId| EngineError::Reject(Reject::UnknownTask { timer });
         let (timer, task) = task::parse(id).ok_or_else(|| unknown(ItemId::new(reveille_core::text::shown(id))))?;
-        let owner = self.store().load_items(vec![timer.clone()]).await?.pop().map(|(owner, _)| owner);
+        let owner = self.owner_of_task(id).await?;
         match owner.filter(|owner| session.is_none_or(|session| session == owner)) {
             Some(owner) => Ok((owner, timer, task)),
             None => Err(unknown(timer)),

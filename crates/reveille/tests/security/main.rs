@@ -8,5 +8,6 @@ mod secrets;
 mod supply;
 #[path = "../support/mod.rs"]
 mod support;
+mod tasks;
 mod tokens;
 mod wake;

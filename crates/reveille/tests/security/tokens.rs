@@ -10,7 +10,7 @@ use scripted_upstream::Upstream;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-async fn token(home: &Home, arguments: &[&str]) -> String {
+pub async fn token(home: &Home, arguments: &[&str]) -> String {
     let words: Vec<&str> = ["--json", "token", "new"].iter().chain(arguments).copied().collect();
     let made = home.run(&words).await;
     assert_eq!(made.code, Some(0), "{made:?}");
@@ -18,17 +18,17 @@ async fn token(home: &Home, arguments: &[&str]) -> String {
 }
 
 /// Somebody with a token.
-struct Holder {
-    url: String,
-    token: String,
+pub struct Holder {
+    pub url: String,
+    pub token: String,
 }
 
 impl Holder {
-    fn new(server: &Daemon, token: &str) -> Self {
+    pub fn new(server: &Daemon, token: &str) -> Self {
         Self { url: server.url.clone(), token: token.to_owned() }
     }
 
-    async fn asks(&self, method: Method, path: &str, body: Value, headers: &[(&str, &str)]) -> Answer {
+    pub async fn asks(&self, method: Method, path: &str, body: Value, headers: &[(&str, &str)]) -> Answer {
         let request = client().request(method, format!("{}{path}", self.url)).bearer_auth(&self.token);
         let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
         let request = if body.is_null() { request } else { request.json(&body) };
@@ -41,16 +41,16 @@ impl Holder {
         Answer { status, body }
     }
 
-    async fn get(&self, path: &str) -> Answer {
+    pub async fn get(&self, path: &str) -> Answer {
         self.asks(Method::GET, path, Value::Null, &[]).await
     }
 
-    async fn post(&self, path: &str, body: Value) -> Answer {
+    pub async fn post(&self, path: &str, body: Value) -> Answer {
         self.asks(Method::POST, path, body, &[]).await
     }
 
     /// The code it was refused with, or "".
-    async fn refusal(&self, method: Method, path: &str, body: Value) -> String {
+    pub async fn refusal(&self, method: Method, path: &str, body: Value) -> String {
         let answer = self.asks(method, path, body, &[]).await;
         let code = answer.body["code"].as_str().unwrap_or_default().to_owned();
         if answer.status == 403 { code } else { String::new() }
@@ -79,6 +79,10 @@ async fn each_scope_opens_its_own_doors() {
         (Method::GET, "/api/events?session=s".into(), Value::Null, true, true),
         (Method::GET, "/api/events".into(), Value::Null, false, true),
         (Method::GET, "/api/timers".into(), Value::Null, false, true),
+        (Method::GET, "/api/timers?session=s".into(), Value::Null, true, true),
+        (Method::GET, "/api/sessions".into(), Value::Null, false, true),
+        // A list that no session narrows is the whole list, whatever is asked.
+        (Method::GET, "/api/sessions?session=s".into(), Value::Null, false, true),
         (Method::GET, format!("/api/timers/{timer}"), Value::Null, false, true),
         (Method::GET, "/api/history".into(), Value::Null, false, true),
         (Method::GET, "/api/stats".into(), Value::Null, false, true),
@@ -98,6 +102,11 @@ async fn each_scope_opens_its_own_doors() {
         assert_eq!(code(&agent).await, expected(for_agent), "agent: {method} {path}");
         assert_eq!(code(&reader).await, expected(for_reader), "read-only: {method} {path}");
         assert_eq!(code(&operator).await, "", "operator: {method} {path}");
+    }
+    // Whose things are asked for by their ids, too.
+    for (session, seen) in [("s", 1), ("other", 0)] {
+        let asked = agent.get(&format!("/api/timers?session={session}&id={timer}")).await.body;
+        assert_eq!(asked["timers"].as_array().unwrap().len(), seen, "{session}: {asked}");
     }
     // The page learns what it may do.
     let said = reader.get("/api/sign-in").await.body;
@@ -219,7 +228,10 @@ async fn tenants_are_kept_apart() {
         ("/metrics", "out_of_bounds"),
         ("/api/agents/other/bot", "out_of_bounds"),
         ("/api/agents/acme/bot", ""),
-        ("/api/tasks/x", "out_of_bounds"),
+        // Nobody's, so that it is only not there.
+        ("/api/tasks/x", ""),
+        (&format!("/api/tasks/{}.x", timers[0]), ""),
+        (&format!("/api/tasks/{}.x", timers[1]), "out_of_bounds"),
     ] {
         assert_eq!(refused(&admin, Method::GET, path, Value::Null).await, code, "{path}");
     }

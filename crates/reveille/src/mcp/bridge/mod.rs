@@ -89,7 +89,13 @@ impl Backend for Bridge {
         Err(lost())
     }
 
-    async fn task(&self, asker: Option<SessionId>, id: String, ask: TaskAsk) -> Result<TaskAnswer<Leases>, Refusal> {
+    async fn task(
+        &self,
+        _: &RequestContext<RoleServer>,
+        asker: Option<SessionId>,
+        id: String,
+        ask: TaskAsk,
+    ) -> Result<TaskAnswer<Leases>, Refusal> {
         for _ in 0..TRIES_MAX {
             // Asking twice changes nothing, whatever became of the first time.
             if let Ok(answer) = self.daemon.task(asker.as_ref(), &id, ask).await {

@@ -1,13 +1,13 @@
 //! A call that stands by shows that it lives: progress at once, then every few seconds.
 
 use super::Call;
+use crate::tools::given;
 use reveille_core::{Limits, Millis, duration};
 use rmcp::{
     RoleServer,
     model::{ProgressNotificationParam, ProgressToken},
     service::{Peer, RequestContext},
 };
-use serde_json::Value;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior};
 
@@ -16,11 +16,7 @@ pub const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 
 /// The longest this call can stand by, if it can at all.
 pub fn expected(call: &Call) -> Option<Millis> {
-    let said = |name: &str| match call.arguments.get(name) {
-        None | Some(Value::Null) => None,
-        Some(Value::String(text)) if text.trim().is_empty() => None,
-        value => value,
-    };
+    let said = |name: &str| given(&call.arguments, name);
     if call.task || call.tool.name() != "timer" || said("mission").is_some() {
         return None;
     }

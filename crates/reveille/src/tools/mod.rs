@@ -18,6 +18,7 @@ pub use clock::{CANCELLED_HINT, new_reminder};
 pub use deliverable::{Deliverable, Known, deliverable};
 pub use kind::client_kind;
 pub use listed::TimersResult;
+pub(crate) use plan::given;
 pub(crate) use reminders::iso;
 pub use reminders::{ClockResult, ReminderStatusName, ReminderView, ScheduledView};
 pub use run::{HeldFor, IDS_TRIED_MAX, ToolBody, ToolCall, ToolReply, request_key};

@@ -67,7 +67,7 @@ fn text<'a>(fields: &'a Map<String, Value>, field: &str) -> Result<Option<&'a st
 }
 
 /// Models fill what they leave out with `null` or `""`.
-fn given<'a>(fields: &'a Map<String, Value>, field: &str) -> Option<&'a Value> {
+pub fn given<'a>(fields: &'a Map<String, Value>, field: &str) -> Option<&'a Value> {
     fields.get(field).filter(|value| !value.is_null() && value.as_str().is_none_or(|text| !text.trim().is_empty()))
 }
 

@@ -1,7 +1,7 @@
 //! One call, sent as often as daemons are lost under it, and still carried out once.
 
 use super::super::{Call, Refusal, standby};
-use crate::tools::{CANCELLED_HINT, Tool};
+use crate::tools::{CANCELLED_HINT, Tool, given};
 use reveille_core::{Limits, Millis, duration};
 use serde_json::{Map, Value, json};
 use std::time::Instant;
@@ -44,7 +44,7 @@ impl Attempts {
         if self.unanswered {
             let whole = standby::expected(&self.call).unwrap_or(self.call.standby_max);
             request.standby_max = less(whole, passed);
-            if request.arguments.contains_key("timer_id") {
+            if given(&request.arguments, "timer_id").is_some() {
                 shorten(&mut request.arguments, passed);
             }
         }
@@ -104,8 +104,8 @@ impl Attempts {
 
 /// `total_duration` of a continued timer is what shall remain from now, and now is later than it was.
 fn shorten(arguments: &mut Map<String, Value>, passed: Millis) {
-    let given = arguments.get("total_duration").filter(|value| !value.is_null());
-    let Some(Ok(total)) = given.map(|value| duration::parse("total_duration", value, Limits::default().duration_max))
+    let total = given(arguments, "total_duration");
+    let Some(Ok(total)) = total.map(|value| duration::parse("total_duration", value, Limits::default().duration_max))
     else {
         return;
     };
@@ -114,4 +114,36 @@ fn shorten(arguments: &mut Map<String, Value>, passed: Millis) {
 
 fn less(whole: Millis, passed: Millis) -> Millis {
     Millis::new(whole.get().saturating_sub(passed.get())).max(MOMENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reveille_core::SessionId;
+    use std::time::Duration;
+
+    /// Sent again five seconds after it came.
+    fn repeated(arguments: &Value) -> Map<String, Value> {
+        let call = Call {
+            session: SessionId::new("s"),
+            client: None,
+            tool: Tool::Timer,
+            arguments: arguments.as_object().cloned().unwrap_or_default(),
+            standby_max: Millis::from_secs(600),
+            task: false,
+        };
+        let began = Instant::now().checked_sub(Duration::from_secs(5)).expect("the machine runs for longer");
+        Attempts { unanswered: true, began, ..Attempts::new(call) }.request().arguments
+    }
+
+    #[test]
+    fn a_creation_is_repeated_as_it_was_and_a_continuation_later() {
+        // Models fill in what they leave out.
+        for id in [json!(null), json!(""), json!("  ")] {
+            let creation = json!({"timer_id": id, "total_duration": 60, "reason": "r"});
+            assert_eq!(json!(repeated(&creation)), creation);
+        }
+        let continued = repeated(&json!({"timer_id": "timer_1", "total_duration": 60}));
+        assert!(continued["total_duration"].as_f64().is_some_and(|left| left <= 55.0), "{continued:?}");
+    }
 }

@@ -52,6 +52,59 @@ async fn a_timer_ends_in_the_exit_code() {
     assert!(ended.err.contains("[timer_ended]") && ended.err.contains("stopped"), "{ended:?}");
 }
 
+/// A message that has nothing to do with it does not end a wait.
+#[tokio::test]
+async fn a_timer_is_waited_for_whatever_else_is_told() {
+    let home = Home::default();
+    let _daemon = home.serve().await;
+    let pending = async || {
+        let id = id(&home.run(&["--json", "timer", "10ms", "--mission", "other", "-s", "会话 1"]).await.json());
+        let told = async || home.run(&["inbox", "-s", "会话 1"]).await.out.contains(&id);
+        within("its message", async { while !told().await {} }).await;
+        id
+    };
+    let other = pending().await;
+    let done = home.run(&["timer", "300ms", "--reason", "tea", "-s", "会话 1"]).await;
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let (message, end) = (done.out.find(&other), done.out.find("completed"));
+    assert!(message.is_some() && message < end, "told before the end: {done:?}");
+    // For programs: one line for each answer, the end last.
+    let other = pending().await;
+    let lines = home.run(&["--json", "timer", "300ms", "--reason", "tea", "-s", "会话 1"]).await;
+    assert_eq!(lines.code, Some(0), "{lines:?}");
+    let lines: Vec<serde_json::Value> = lines.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((lines.len(), &lines[0]["messages"][0]["timer_id"]), (2, &json!(other)), "{lines:?}");
+    has(&lines[1], json!({"outcome": "completed", "timer_id": lines[0]["timer_id"]}));
+    // Within the time that was asked for.
+    pending().await;
+    let cut = home.run(&["timer", "1h", "--reason", "tea", "--timeout", "300ms", "-s", "会话 1"]).await;
+    assert_eq!(cut.code, Some(4), "{cut:?}");
+    // The next command finds the session.
+    assert!(cut.out.contains("--session '会话 1'"), "{cut:?}");
+    let told = home.run(&["timer", "1h", "--mission", "m", "-s", "会话 1"]).await.out;
+    assert!(told.contains("reveille inbox --session '会话 1'"), "{told}");
+    let told = home.run(&["timer", "1h", "--mission", "m"]).await.out;
+    assert!(told.trim_end().ends_with("reveille inbox"), "{told}");
+}
+
+#[tokio::test]
+async fn programs_are_told_of_errors_in_json() {
+    let home = Home::default();
+    home.write_config("listen = \"127.0.0.1:9\"\n");
+    let code = async |words: &[&str], exit: i32| {
+        let ran = home.run(&[&["--json"], words].concat()).await;
+        assert_eq!((ran.code, ran.out.as_str()), (Some(exit), ""), "{words:?}: {ran:?}");
+        let said: serde_json::Value = serde_json::from_str(&ran.err).unwrap_or_else(|_| panic!("{words:?}: {ran:?}"));
+        assert!(!text(&said["detail"]).is_empty(), "{said}");
+        text(&said["code"])
+    };
+    assert_eq!(code(&["ls"], 3).await, "no_server");
+    assert_eq!(code(&["ls", "--nope"], 2).await, "usage");
+    assert_eq!(code(&["watch"], 1).await, "failed");
+    let _daemon = home.serve().await;
+    assert_eq!(code(&["read", "timer_00000000"], 1).await, "unknown_timer");
+}
+
 #[tokio::test]
 async fn timers_are_listed_read_and_acted_on() {
     let home = Home::default();
@@ -137,6 +190,9 @@ async fn reminders_are_scheduled_listed_and_cancelled() {
     assert!(listed.out.contains(&id) && listed.out.contains("检查日志"), "{listed:?}");
     let moved = home.run(&["clock", "schedule", "改", "--in", "20m", "--id", &id]).await;
     assert!(moved.code == Some(0) && moved.out.contains(&id), "{moved:?}");
+    let pending = home.run(&["ls"]).await.out;
+    assert!(pending.contains(&id) && pending.contains("reminder") && !pending.contains("No live"), "{pending}");
+    assert_eq!(home.run(&["ls", "--json"]).await.json()["reminders"][0]["taskId"], id);
     let cancelled = home.run(&["clock", "cancel", &id]).await;
     assert_eq!((cancelled.code, cancelled.out), (Some(0), format!("{id} cancelled\n")));
     assert_eq!(home.run(&["clock", "clear"]).await.out, "0 cancelled\n");

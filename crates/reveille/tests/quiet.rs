@@ -186,6 +186,15 @@ async fn people_set_them_on_the_command_line_and_simulations_know_them() {
         set.code == Some(0) && set.out.contains("22:00 to 08:00 (Asia/Shanghai), mon, tue, wed, thu, fri"),
         "{set:?}"
     );
+    // Reminders say what they wait for, whatever the time is now: two hours apart, one of them is in these.
+    home.run(&["quiet", "--from", "00:00", "--to", "23:59", "--zone", "UTC"]).await;
+    let mut told = String::new();
+    for length in ["1h", "3h"] {
+        told.push_str(&home.run(&["clock", "schedule", "报告", "--in", length]).await.out);
+    }
+    assert!(told.contains(", waits for 20") && told.contains("T23:59:00+00:00 (quiet hours)"), "{told}");
+    let listed = home.run(&["clock", "ls"]).await.out;
+    assert!(listed.contains("waits for") && listed.contains("(quiet"), "{listed}");
     let off = home.run(&["--json", "quiet", "--off"]).await;
     assert_eq!(off.json().get("quiet"), None, "{off:?}");
     let wrong = home.run(&["quiet", "--from", "22:00", "--to", "25:00", "--zone", "UTC"]).await;

@@ -96,9 +96,7 @@ impl Client {
         if status == StatusCode::OK {
             return Ok(body);
         }
-        let detail = body["detail"].as_str().unwrap_or("the server refused without saying why");
-        let code = body["code"].as_str().unwrap_or("unknown");
-        Err(Failure::Refused(format!("{detail} [{code}]")))
+        Err(Failure::problem(body))
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> Failure {

@@ -14,7 +14,7 @@ pub struct ClockArgs {
     #[command(subcommand)]
     command: ClockCommand,
     /// The session whose reminders are meant
-    #[arg(long, short, env = "REVEILLE_SESSION", default_value = "cli", global = true)]
+    #[arg(long, short, env = "REVEILLE_SESSION", default_value = super::DEFAULT_SESSION, global = true)]
     session: String,
 }
 
@@ -110,7 +110,7 @@ async fn list(common: &Common, client: &Client, session: &str) -> Done {
     }
     let mut table = show::table(["ID", "STATUS", "DUE", "TASK"]);
     for reminder in reminders {
-        table.add_row(["taskId", "status", "dueAt", "task"].map(|field| text(&reminder[field])));
+        table.add_row([text(&reminder["taskId"]), text(&reminder["status"]), due(reminder), text(&reminder["task"])]);
     }
     show::line(&table.to_string());
     Ok(ExitCode::SUCCESS)
@@ -118,7 +118,7 @@ async fn list(common: &Common, client: &Client, session: &str) -> Done {
 
 fn tell(result: &Value) {
     for scheduled in result["scheduled"].as_array().into_iter().flatten() {
-        show::line(&format!("{} {}", text(&scheduled["taskId"]), text(&scheduled["dueAt"])));
+        show::line(&format!("{} {}", text(&scheduled["taskId"]), due(scheduled)));
     }
     if let Some(removed) = result["removed"].as_str() {
         show::line(&format!("{} cancelled", show::clean(removed)));
@@ -130,6 +130,12 @@ fn tell(result: &Value) {
         show::line("");
         message["text"].as_str().unwrap_or_default().lines().for_each(|text| show::line(&show::clean(text)));
     }
+}
+
+/// When it is due, and what it has to wait for then.
+fn due(reminder: &Value) -> String {
+    let waits = reminder["waitsUntil"].as_str().map(|until| show::quiet(&show::clean(until))).unwrap_or_default();
+    show::joined([text(&reminder["dueAt"]), waits])
 }
 
 fn text(value: &Value) -> String {

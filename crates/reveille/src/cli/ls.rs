@@ -42,16 +42,52 @@ pub async fn run(common: &Common, client: &Client, args: LsArgs) -> Done {
     let mut query = vec![("limit", limit.as_str()), ("order", if newest { "newest" } else { "soonest" })];
     query.extend(args.session.as_deref().map(|session| ("session", session)));
     query.extend(args.status.as_deref().map(|status| ("status", status)));
-    let page = client.get("/api/timers", &query).await?;
+    let mut page = client.get("/api/timers", &query).await?;
+    // These have lists of their own for what has ended.
+    let others = if newest { Vec::new() } else { vec![Kind::Reminder, Kind::SessionTimer] };
+    for kind in &others {
+        let (path, field) = kind.list();
+        page[field] = client.get(path, &query).await?[field].take();
+    }
     if common.json {
         show::line(&page.to_string());
         return Ok(ExitCode::SUCCESS);
     }
-    match page["timers"].as_array().filter(|timers| !timers.is_empty()) {
-        Some(timers) => show::timers(timers, now(client).await?),
-        None => show::line(if newest { "No timers." } else { "No live timers; `reveille ls --all` shows ended ones." }),
+    let timers = page["timers"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let others = others.into_iter().flat_map(|kind| pending::of_page(kind, &page)).collect::<Vec<_>>();
+    if timers.is_empty() && others.is_empty() {
+        show::line(if newest { "No timers." } else { "No live timers; `reveille ls --all` shows ended ones." });
+        return Ok(ExitCode::SUCCESS);
+    }
+    let now = now(client).await?;
+    if !timers.is_empty() {
+        show::timers(timers, now);
+    }
+    if !others.is_empty() {
+        if !timers.is_empty() {
+            show::line("");
+        }
+        tell(&others, now);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is no timer, the soonest first.
+fn tell(others: &[Pending], now: i64) {
+    let mut table = show::table(["ID", "KIND", "STATUS", "LEFT", "SESSION", "FOR"]);
+    let mut others: Vec<&Pending> = others.iter().collect();
+    others.sort_by_key(|one| (one.at.is_none(), one.at));
+    for one in others {
+        table.add_row([
+            show::clean(&one.id),
+            one.kind.words().to_owned(),
+            show::clean(&one.status),
+            one.at.map(|_| show::length(one.remaining(now).ceil())).unwrap_or_default(),
+            show::clean(&one.session),
+            show::joined([one.text.clone(), one.note.clone()]),
+        ]);
+    }
+    show::line(&table.to_string());
 }
 
 /// `text` is for people, the rest for programs.

@@ -12,6 +12,7 @@ mod clock;
 mod config;
 mod demo;
 mod doctor;
+mod failure;
 mod fetch;
 mod hook;
 mod inbox;
@@ -36,29 +37,8 @@ mod watch;
 use crate::{config::Config, mcp::bridge::Daemon};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use client::Client;
+pub use failure::{Done, Failure};
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
-
-/// Why a command did not do what it was asked to.
-pub enum Failure {
-    Refused(String),
-    NoServer(String),
-}
-
-impl Failure {
-    pub fn why(self) -> String {
-        match self {
-            Failure::Refused(why) | Failure::NoServer(why) => why,
-        }
-    }
-}
-
-impl<E: Into<anyhow::Error>> From<E> for Failure {
-    fn from(error: E) -> Self {
-        Failure::Refused(format!("{:#}", error.into()))
-    }
-}
-
-pub type Done = Result<ExitCode, Failure>;
 
 /// The number, and what it was built from.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("REVEILLE_BUILT"), ")");
@@ -84,7 +64,7 @@ pub struct Common {
     /// The server to speak to [default: the one that runs on the data directory]
     #[arg(long, global = true, env = "REVEILLE_URL", value_name = "URL")]
     url: Option<String>,
-    /// Answer with JSON, for programs
+    /// Answer with JSON, for programs; errors too
     #[arg(long, global = true)]
     json: bool,
 }
@@ -97,7 +77,7 @@ enum Command {
     Mcp(mcp::McpArgs),
     /// Set a timer and stand by, or continue one with --id
     Timer(Box<timer::TimerArgs>),
-    /// List timers, soonest first
+    /// List what is pending: timers, reminders, session timers; the soonest first
     Ls(ls::LsArgs),
     /// Watch live timers in the terminal, with keys to pause, resume, cancel and stop them
     Watch(watch::WatchArgs),
@@ -163,11 +143,24 @@ pub struct ServeArgs {
     background: bool,
 }
 
+/// Of people at a terminal.
+const DEFAULT_SESSION: &str = "cli";
+
 #[derive(Args)]
 pub struct SessionArg {
     /// The session it belongs to
-    #[arg(long, short, env = "REVEILLE_SESSION", default_value = "cli")]
+    #[arg(long, short, env = "REVEILLE_SESSION", default_value = DEFAULT_SESSION)]
     session: String,
+}
+
+impl SessionArg {
+    /// What a command has to be given besides, so that it means this session.
+    fn flag(&self) -> String {
+        if self.session == DEFAULT_SESSION && std::env::var_os("REVEILLE_SESSION").is_none() {
+            return String::new();
+        }
+        format!(" --session {}", show::quoted(&show::clean(&self.session)))
+    }
 }
 
 impl Common {
@@ -217,7 +210,7 @@ pub fn main() -> ExitCode {
             let _ = error.print();
             return ExitCode::from(1);
         }
-        Err(error) => error.exit(),
+        Err(error) => failure::misused(&error, words.iter().any(|word| word == "--json")),
     };
     let outcome = match cli.command.unwrap_or(Command::Serve(ServeArgs::default())) {
         Command::Serve(args) => serve::run(&cli.common, args),
@@ -238,11 +231,7 @@ pub fn main() -> ExitCode {
         }
         command => ask(&cli.common, command),
     };
-    match outcome {
-        Ok(code) => code,
-        Err(Failure::Refused(why)) => complain(&why, 1),
-        Err(Failure::NoServer(why)) => complain(&why, 3),
-    }
+    outcome.unwrap_or_else(|failure| failure.complain(cli.common.json))
 }
 
 fn ask(common: &Common, command: Command) -> Done {
@@ -278,11 +267,6 @@ fn ask(common: &Common, command: Command) -> Done {
             }
         }
     })
-}
-
-fn complain(why: &str, code: u8) -> ExitCode {
-    eprintln!("reveille: {why}");
-    ExitCode::from(code)
 }
 
 /// No command was given, only flags, and none that is answered by itself.

@@ -28,7 +28,8 @@ impl Kind {
         }
     }
 
-    const fn list(self) -> (&'static str, &'static str) {
+    /// Where the server lists them, and by what name.
+    pub const fn list(self) -> (&'static str, &'static str) {
         match self {
             Kind::Timer => ("/api/timers", "timers"),
             Kind::Reminder => ("/api/reminders", "reminders"),
@@ -148,13 +149,16 @@ pub async fn load(client: &Client, session: Option<&str>, limit: usize) -> Resul
     query.extend(session.map(|session| ("session", session)));
     let mut all = Vec::new();
     for kind in [Kind::Timer, Kind::Reminder, Kind::SessionTimer] {
-        let (path, field) = kind.list();
-        let page = client.get(path, &query).await?;
-        let items = page[field].as_array().map(Vec::as_slice).unwrap_or_default();
-        all.extend(items.iter().map(|item| Pending::of(kind, item)));
+        all.extend(of_page(kind, &client.get(kind.list().0, &query).await?));
     }
     sort(&mut all);
     Ok(all)
+}
+
+/// Those of one kind, as the server listed them.
+pub fn of_page(kind: Kind, page: &Value) -> Vec<Pending> {
+    let items = page[kind.list().1].as_array().map(Vec::as_slice).unwrap_or_default();
+    items.iter().map(|item| Pending::of(kind, item)).collect()
 }
 
 fn sort(all: &mut [Pending]) {

@@ -88,7 +88,12 @@ pub fn schedule(timer: &Value) -> String {
 /// What its end has to wait for.
 fn waits(timer: &Value) -> String {
     let until = timer["waits_until"].as_i64().map(|ms| reveille_core::Timestamp::from_millis(ms).to_iso());
-    until.map(|until| format!("waits for {until} (quiet hours)")).unwrap_or_default()
+    until.map(|until| quiet(&until)).unwrap_or_default()
+}
+
+/// Quiet hours are in the way until then.
+pub fn quiet(until: &str) -> String {
+    format!("waits for {until} (quiet hours)")
 }
 
 /// Until it comes, which quiet hours may delay.
@@ -140,6 +145,15 @@ pub fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
+/// As one word of a shell.
+pub fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 /// Writes a line; a reader that went away (`| head`) is no error.
 pub fn line(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
@@ -160,6 +174,15 @@ mod tests {
             (90_000.0, "1d 01h 00m"),
         ] {
             assert_eq!(length(seconds), text);
+        }
+    }
+
+    #[test]
+    fn words_of_a_shell_stay_one() {
+        for (word, quoted_word) in
+            [("my-app:1", "my-app:1"), ("会话 1", "'会话 1'"), ("it's", r"'it'\''s'"), ("", "''")]
+        {
+            assert_eq!(quoted(word), quoted_word);
         }
     }
 

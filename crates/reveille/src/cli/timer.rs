@@ -1,7 +1,7 @@
 //! `reveille timer`: sets or continues a timer and shows the time pass while it stands by.
 
 use super::{
-    Common, Done, SessionArg,
+    Common, Done, Failure, SessionArg,
     client::{Client, segment},
     show,
     until::UntilArgs,
@@ -10,7 +10,10 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use reveille_core::{Millis, duration};
 use serde_json::{Map, Value, json};
-use std::{process::ExitCode, time::Duration};
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 #[derive(Args)]
 pub struct TimerArgs {
@@ -50,6 +53,44 @@ pub struct TimerArgs {
 }
 
 pub async fn run(common: &Common, client: &Client, args: TimerArgs) -> Done {
+    let (began, mut body) = (Instant::now(), body(&args));
+    let result = loop {
+        let result = match stand_by(common, client, &args, &body).await {
+            // It ended while its own command was being told something else.
+            Err(Failure::Problem(mut problem)) if began_again(&body, &args) && problem["code"] == "timer_ended" => {
+                let mut timer = problem.remove("timer").unwrap_or_default();
+                timer["outcome"] = timer["status"].clone();
+                timer
+            }
+            result => result?,
+        };
+        match again(&args, &result, began.elapsed()) {
+            Some(next) => body = next,
+            None => break result,
+        }
+        // Another message of the session: it is shown, and the wait goes on.
+        if common.json {
+            show::line(&result.to_string());
+        } else {
+            messages(&result, "", "\n");
+        }
+    };
+    if common.json {
+        show::line(&result.to_string());
+    } else {
+        tell(&result, &args.session.flag());
+    }
+    Ok(ExitCode::from(match result["outcome"].as_str() {
+        // The time was over first: what was waited for is not so.
+        Some("completed") if result["met"] == false => 4,
+        Some("completed" | "met" | "fired" | "scheduled") => 0,
+        Some("stopped") => 5,
+        _ => 4,
+    }))
+}
+
+/// What the server is asked for.
+fn body(args: &TimerArgs) -> Map<String, Value> {
     let mut body = Map::new();
     // People mean the clock they see.
     let planned = args.at.is_some() || args.every.is_some();
@@ -67,87 +108,106 @@ pub async fn run(common: &Common, client: &Client, args: TimerArgs) -> Done {
         ("mission", &args.mission),
         ("timer_id", &args.id),
     ];
-    for (name, value) in fields {
-        if let Some(value) = value {
-            body.insert(name.into(), json!(value));
-        }
+    body.extend(fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value.as_ref()?)))));
+    body.extend(args.until.value().map(|until| ("until".to_owned(), until)));
+    body
+}
+
+/// The same call for what is left of its time, after an answer that told something else.
+fn again(args: &TimerArgs, result: &Value, passed: Duration) -> Option<Map<String, Value>> {
+    if result["outcome"] != "message" {
+        return None;
     }
-    if let Some(until) = args.until.value() {
-        body.insert("until".into(), until);
+    let mut body = Map::from_iter([("timer_id".to_owned(), result["timer_id"].clone())]);
+    if let Some(timeout) = args.timeout.as_ref().and_then(|text| length(&json!(text))) {
+        let left = timeout.get().saturating_sub(passed.as_millis() as u64);
+        body.insert("timeout_duration".into(), json!(left as f64 / 1000.0));
+        return (left > 0).then_some(body);
     }
+    Some(body)
+}
+
+fn began_again(body: &Map<String, Value>, args: &TimerArgs) -> bool {
+    body.get("timer_id").and_then(Value::as_str) != args.id.as_deref()
+}
+
+async fn stand_by(
+    common: &Common,
+    client: &Client,
+    args: &TimerArgs,
+    body: &Map<String, Value>,
+) -> Result<Value, Failure> {
     let path = format!("/api/sessions/{}/tools/timer", segment(&args.session.session));
-    let bar = match shown(common, client, &args).await {
-        Some(length) => bar(&args, length),
-        None => None,
+    let bar = match common.json || args.mission.is_some() {
+        true => None,
+        false => bar(args, shown(client, body).await),
     };
-    let result = client.post(&path, &Value::Object(body)).await;
+    let result = client.post(&path, &Value::Object(body.clone())).await;
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
-    let result = result?;
-    if common.json {
-        show::line(&result.to_string());
-    } else {
-        tell(&result);
-    }
-    Ok(ExitCode::from(match result["outcome"].as_str() {
-        // The time was over first: what was waited for is not so.
-        Some("completed") if result["met"] == false => 4,
-        Some("completed" | "met" | "fired" | "scheduled") => 0,
-        Some("stopped") => 5,
-        _ => 4,
-    }))
+    result
 }
 
-fn tell(result: &Value) {
+/// `flag`: by which the next command finds the session.
+fn tell(result: &Value, flag: &str) {
     show::timer(result);
-    for message in result["messages"].as_array().into_iter().flatten() {
-        show::line("");
-        message["text"].as_str().unwrap_or_default().lines().for_each(|text| show::line(&show::clean(text)));
-    }
+    messages(result, "\n", "");
     // The server's hint is for models; people are told the command.
     let id = result["timer_id"].as_str().unwrap_or_default();
     let next = match result["outcome"].as_str() {
-        Some("fired") => format!("It comes again. Wait on with: reveille timer --id {id}"),
+        Some("fired") => format!("It comes again. Wait on with: reveille timer --id {id}{flag}"),
         Some("timeout" | "message" | "background" | "paused") => {
-            format!("The timer goes on. Continue with: reveille timer --id {id}")
+            format!("The timer goes on. Continue with: reveille timer --id {id}{flag}")
         }
-        Some("scheduled") => "When the time has come, a message waits in the inbox: reveille inbox".to_owned(),
+        Some("scheduled") => format!("When the time has come, a message waits in the inbox: reveille inbox{flag}"),
         _ => return,
     };
     show::line(&format!("\n{next}"));
 }
 
-/// How long the call will stand by at most, if that is to be shown.
-async fn shown(common: &Common, client: &Client, args: &TimerArgs) -> Option<Millis> {
-    if common.json || args.mission.is_some() {
-        return None;
+fn messages(result: &Value, before: &str, after: &str) {
+    for message in result["messages"].as_array().into_iter().flatten() {
+        let text = message["text"].as_str().unwrap_or_default().lines().map(show::clean).collect::<Vec<_>>();
+        show::line(&format!("{before}{}{after}", text.join("\n")));
     }
-    let parse = |text: &Option<String>| {
-        let value = Value::String(text.clone()?);
-        duration::parse("duration", &value, Millis::new(u64::MAX >> 12)).ok()
-    };
-    let (total, timeout) = (parse(&args.total), parse(&args.timeout));
-    let total = match (total, &args.id) {
+}
+
+fn length(value: &Value) -> Option<Millis> {
+    duration::parse("duration", value, Millis::new(u64::MAX >> 12)).ok()
+}
+
+/// How long the call will stand by at most. `None`: only the server knows.
+async fn shown(client: &Client, body: &Map<String, Value>) -> Option<Millis> {
+    let given = |name: &str| body.get(name).and_then(length);
+    let total = match (given("total_duration"), body.get("timer_id").and_then(Value::as_str)) {
         (None, Some(id)) => {
             let timer = client.get(&format!("/api/timers/{}", segment(id)), &[]).await.ok()?;
-            duration::parse("remaining_time", &timer["remaining_time"], Millis::new(u64::MAX >> 12)).ok()
+            length(&timer["remaining_time"])
         }
         (total, _) => total,
     };
-    total.into_iter().chain(timeout).min()
+    total.into_iter().chain(given("timeout_duration")).min()
 }
 
-/// The stand-by as a bar, drawn on a terminal only. The server keeps the time; this merely shows it.
-fn bar(args: &TimerArgs, shown: Millis) -> Option<ProgressBar> {
-    let style = ProgressStyle::with_template("{msg} {bar:40.cyan/blue} {eta_precise} left").ok()?;
-    let bar = ProgressBar::with_draw_target(Some(shown.get()), ProgressDrawTarget::stderr()).with_style(style);
+/// The stand-by as a bar, or as something that moves where its length is not known; drawn on a terminal only. The server
+/// keeps the time; this merely shows it.
+fn bar(args: &TimerArgs, shown: Option<Millis>) -> Option<ProgressBar> {
+    let template = match shown {
+        Some(_) => "{msg} {bar:40.cyan/blue} {eta_precise} left",
+        None => "{msg} {spinner} {elapsed_precise}",
+    };
+    let style = ProgressStyle::with_template(template).ok()?;
+    let bar = ProgressBar::with_draw_target(shown.map(Millis::get), ProgressDrawTarget::stderr()).with_style(style);
     bar.set_message(show::clean(args.reason.as_deref().or(args.id.as_deref()).unwrap_or("standing by")));
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     let weak = bar.downgrade();
     tokio::spawn(async move {
         while let Some(bar) = weak.upgrade() {
-            bar.set_position(began.elapsed().as_millis() as u64);
+            match shown {
+                Some(_) => bar.set_position(began.elapsed().as_millis() as u64),
+                None => bar.tick(),
+            }
             drop(bar);
             tokio::time::sleep(Duration::from_millis(100)).await;
         }

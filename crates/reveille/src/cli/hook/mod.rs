@@ -70,8 +70,7 @@ pub fn run(common: &Common, args: HookArgs) -> Done {
     });
     Ok(outcome.unwrap_or_else(|failure| {
         if args.verbose {
-            let (Failure::Refused(why) | Failure::NoServer(why)) = failure;
-            let _ = writeln!(std::io::stderr(), "reveille: {why}");
+            let _ = writeln!(std::io::stderr(), "reveille: {}", failure.why());
         }
         say(args.client.silence());
         ExitCode::SUCCESS

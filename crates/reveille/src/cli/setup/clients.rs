@@ -1,6 +1,6 @@
 //! What each client needs and where it keeps it. One function per client; nothing is read or written here.
 
-use super::edit::Edit;
+use super::{super::show::quoted, edit::Edit};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -281,10 +281,4 @@ impl Place<'_> {
             edit => edit,
         }
     }
-}
-
-/// As one word of a shell: hooks are run by one.
-fn quoted(program: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:".contains(c);
-    if program.chars().all(plain) { program.to_owned() } else { format!("'{}'", program.replace('\'', r"'\''")) }
 }

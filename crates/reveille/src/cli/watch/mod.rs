@@ -78,7 +78,7 @@ async fn carry_out(client: Arc<Client>, act: Act, say: mpsc::Sender<Update>) {
     };
     let said = match client.post(&format!("/api/{path}/{}/{action}", segment(&id)), &body).await {
         Ok(_) => format!("{id}: {action} done"),
-        Err(Failure::Refused(why) | Failure::NoServer(why)) => why,
+        Err(failure) => failure.why(),
     };
     let _ = say.send(Update::Said(said)).await;
 }

@@ -42,6 +42,25 @@ async fn fill(path: &Path) -> Picture {
     shown
 }
 
+/// Statements over millions of rows take longer than any that a server may wait for.
+#[tokio::test]
+async fn slow_statements_do_not_end_it() {
+    let directory = scratch();
+    let path = directory.path().join("reveille.db");
+    fill(&path).await;
+    let options = PostgresOptions::new(Cluster::shared().database());
+    PostgresStore::open(&options, None, "srv_other").await.unwrap().close().await;
+    let (client, connection) = tokio_postgres::connect(&options.url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let slow = "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql
+                AS $$ BEGIN PERFORM pg_sleep(1.5); RETURN NEW; END $$;
+                CREATE TRIGGER slow BEFORE INSERT ON reveille.meta FOR EACH ROW
+                WHEN (NEW.key LIKE 'import:%:conversation') EXECUTE FUNCTION slow()";
+    client.batch_execute(slow).await.unwrap();
+    let hurried = PostgresOptions { statement_timeout: Duration::from_secs(1), ..options };
+    assert_eq!(import(&path, &hurried, |_, _| {}).await.unwrap()[0].tables[0], ("sessions", 40));
+}
+
 #[tokio::test]
 async fn everything_is_moved_and_goes_on_there() {
     let directory = scratch();

@@ -156,6 +156,8 @@ pub async fn import(
     for (here, id) in servers {
         let (there, _) = migrate::migrate(&target, Some(&id), &id).await?;
         let mut client = connect(&target).await?;
+        // Counting many rows takes its time, and nobody waits for this but who started it.
+        client.batch_execute("SET statement_timeout = 0").await.map_err(refusal)?;
         let mut copy = Copy { source: &source, client: &mut client, here, there };
         copy.check_unused(&id).await?;
         copy.begin().await?;

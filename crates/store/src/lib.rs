@@ -79,7 +79,8 @@ pub trait Store: Send + Sync + 'static {
     async fn hours(&self, since: Timestamp) -> Result<Vec<HourTally>, StoreError>;
 
     /// Removes up to `limit` rows of each kind that ended before `before`; how many were removed. Live items,
-    /// undelivered messages of open sessions and the newest history entry always stay. A conversation goes when nothing
+    /// undelivered messages of open sessions and the newest history entry always stay; undelivered ones that go count as
+    /// withdrawn. A conversation goes when nothing
     /// has happened in its session since.
     async fn purge(&self, before: Timestamp, limit: usize) -> Result<usize, StoreError>;
 

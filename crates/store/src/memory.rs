@@ -275,6 +275,9 @@ impl Inner {
             let left = messages.values().filter(untold).count() as u32;
             // A closed session has fewer to tell afterwards, which whoever remembers it has to notice.
             if left < session.pending_messages {
+                // What nobody is told any more counts as withdrawn.
+                *self.tallies.entry(tally::MESSAGES_WITHDRAWN.to_owned()).or_default() +=
+                    i64::from(session.pending_messages - left);
                 (session.pending_messages, session.version) = (left, session.version + 1);
             }
         }

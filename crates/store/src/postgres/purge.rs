@@ -2,7 +2,7 @@
 
 use super::lane::Lane;
 use crate::{HOURS_KEPT, StoreError};
-use reveille_core::Timestamp;
+use reveille_core::{Timestamp, batch::tally};
 use tokio_postgres::Row;
 
 const ITEMS: &str = "
@@ -16,7 +16,7 @@ const DELIVERED: &str = "
     RETURNING 1";
 
 /// The session is locked first: it may come back to life, and then keeps its messages. It has fewer to tell afterwards,
-/// which whoever remembers it has to notice.
+/// which whoever remembers it has to notice; what nobody is told any more counts as withdrawn.
 const OF_CLOSED: &str = "
     WITH closed AS MATERIALIZED (
         SELECT num FROM reveille.sessions s WHERE server = $1 AND state = 'closed' AND active_at < $2
@@ -28,6 +28,10 @@ const OF_CLOSED: &str = "
     ), less AS (
         UPDATE reveille.sessions s SET version = s.version + 1, pending_messages = s.pending_messages - g.count
         FROM (SELECT session, count(*) AS count FROM gone GROUP BY session) AS g WHERE s.num = g.session
+    ), counted AS (
+        INSERT INTO reveille.tallies AS t (server, name, value)
+        SELECT $1, $4, count(*) FROM gone HAVING count(*) > 0
+        ON CONFLICT (server, name) DO UPDATE SET value = t.value + excluded.value
     )
     SELECT 1 FROM gone";
 
@@ -81,7 +85,7 @@ pub async fn purge(lane: &Lane, server: i64, before: Timestamp, limit: usize) ->
     };
     count(lane.read(ITEMS, &[&server, &before, &limit]).await);
     let left = limit - count(lane.read(DELIVERED, &[&server, &before, &limit]).await);
-    count(lane.read(OF_CLOSED, &[&server, &before, &left]).await);
+    count(lane.read(OF_CLOSED, &[&server, &before, &left, &tally::MESSAGES_WITHDRAWN]).await);
     count(lane.read(HISTORY, &[&server, &before, &limit]).await);
     count(lane.read(CONVERSATION, &[&server, &before, &limit]).await);
     count(lane.read(HOURS, &[&server, &hours_before]).await);

@@ -1,6 +1,8 @@
 //! Retention. Finding the rows is a read; only the short deletes by key hold the writer.
 
+use super::write::add_tally;
 use crate::HOURS_KEPT;
+use reveille_core::batch::tally;
 use rusqlite::{Connection, OptionalExtension, Result, params};
 use std::collections::BTreeMap;
 
@@ -68,7 +70,7 @@ pub fn remove(connection: &Connection, expired: &Expired) -> Result<usize> {
     let (server, before) = expired.hours;
     connection.prepare_cached("DELETE FROM hours WHERE server = ?1 AND hour < ?2")?.execute([server, before])?;
     Ok(remove("DELETE FROM items WHERE seq = ?1 AND ended IS NOT NULL", &expired.items)?
-        + remove_messages(connection, &expired.messages)?
+        + remove_messages(connection, server, &expired.messages)?
         + remove("DELETE FROM history WHERE seq = ?1", &expired.history)?
         + remove(
             &format!(
@@ -87,8 +89,9 @@ pub fn remove(connection: &Connection, expired: &Expired) -> Result<usize> {
         )?)
 }
 
-/// A closed session has fewer to tell afterwards, which whoever remembers it has to notice.
-fn remove_messages(connection: &Connection, keys: &[i64]) -> Result<usize> {
+/// A closed session has fewer to tell afterwards, which whoever remembers it has to notice; what nobody is told any more
+/// counts as withdrawn.
+fn remove_messages(connection: &Connection, server: i64, keys: &[i64]) -> Result<usize> {
     let mut statement = connection.prepare_cached(
         "DELETE FROM messages WHERE seq = ?1 AND (delivered_at IS NOT NULL OR EXISTS
          (SELECT 1 FROM sessions WHERE num = messages.session AND state = 'closed'))
@@ -105,8 +108,11 @@ fn remove_messages(connection: &Connection, keys: &[i64]) -> Result<usize> {
     let mut less = connection.prepare_cached(
         "UPDATE sessions SET version = version + 1, pending_messages = pending_messages - ?2 WHERE num = ?1",
     )?;
-    for (session, count) in untold {
+    for (session, count) in &untold {
         less.execute([session, count])?;
+    }
+    if !untold.is_empty() {
+        add_tally(connection, server, tally::MESSAGES_WITHDRAWN, untold.values().sum())?;
     }
     Ok(removed)
 }

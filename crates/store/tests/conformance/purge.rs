@@ -1,7 +1,7 @@
 //! `purge`: what is over goes, in portions; what is still owed to anyone stays, however old it is.
 
 use crate::drive::*;
-use reveille_core::{Needs, Timestamp, command::Select};
+use reveille_core::{Needs, Timestamp, batch::tally, command::Select};
 use reveille_store::Store;
 use std::{future::Future, pin::pin, sync::Arc, task::Poll};
 
@@ -85,7 +85,10 @@ pub async fn a_session_counts_no_messages_that_are_gone(store: &Arc<dyn Store>) 
     let session = async || picture(store).await.sessions.into_iter().next().unwrap();
     let before = session().await;
     assert_eq!(before.pending_messages, 1);
+    let withdrawn = async || store.tallies().await.unwrap().get(tally::MESSAGES_WITHDRAWN).copied().unwrap_or(0);
+    assert_eq!(withdrawn().await, 0);
     purge_all(store, at(30), ALL).await;
+    assert_eq!(withdrawn().await, 1, "the server has fewer to tell, too");
     let after = session().await;
     assert_eq!(after.pending_messages, 0);
     assert!(after.version > before.version, "whoever remembers it has to look again");

@@ -11,7 +11,7 @@ use crate::engine::{Engine, EngineError};
 use reveille_core::{
     Call, Command, LeaseId, Message, Millis, Needs, SessionId, Timestamp, command::Ride, history, session::SessionState,
 };
-use reveille_store::{HistoryFilter, Recorded, StoreError};
+use reveille_store::StoreError;
 use serde_json::{Value, json};
 use std::{path::PathBuf, sync::Arc};
 use tokio_util::sync::CancellationToken;
@@ -21,11 +21,13 @@ const LEASE_MARGIN: Millis = Millis::from_secs(30);
 /// Told in one go; more wait for the next. As one argument of a program it must stay below 128 KiB.
 const MESSAGES_MAX: usize = 20;
 const CHARS_MAX: usize = 30_000;
-const HOUR: Millis = Millis::from_secs(3600);
 /// A client at another node holds the session: how long until that is looked at again.
 const HELD_ELSEWHERE: Millis = Millis::from_secs(2);
 /// After a failure of the store: how long until the next try to settle.
 const RETRY: Millis = Millis::from_secs(1);
+
+/// By this the leases of commands are known, at every node.
+const LEASE_PREFIX: &str = "wake_";
 
 /// In the place of a command's words, which went to a process that died.
 const FOLLOWED: &str = "(the server was killed meanwhile and started again; how it ended is not known)";
@@ -42,7 +44,7 @@ pub struct Attempt {
     pub rules: Arc<Rules>,
     pub rule: usize,
     pub session: SessionId,
-    /// Attempts that have failed before this one.
+    /// Attempts of this process that have failed before this one.
     pub failures: u32,
     pub stop: CancellationToken,
 }
@@ -59,11 +61,12 @@ impl Attempt {
     }
 
     async fn try_once(&self) -> Result<Verdict, EngineError> {
-        if let Some(verdict) = self.not_now().await? {
-            return Ok(verdict);
-        }
+        let failures = match self.look().await? {
+            Ok(failures) => failures.max(self.failures),
+            Err(verdict) => return Ok(verdict),
+        };
         let (name, rule) = self.rule();
-        let lease = self.engine.fresh_lease();
+        let lease = LeaseId::new(format!("{LEASE_PREFIX}{}", self.engine.fresh_lease()));
         let length = rule.timeout.0.plus(LEASE_MARGIN);
         let ride = Ride { lease: lease.clone(), length, messages_max: MESSAGES_MAX, chars_max: CHARS_MAX };
         let leased = self.engine.lease(&self.session, ride, None).await?;
@@ -71,7 +74,7 @@ impl Attempt {
             return Ok(Verdict::Later(self.engine.now()));
         }
         // Right before it begins: two programs must never write one conversation.
-        let held = self.held().await;
+        let held = self.held_or_begun(&lease).await;
         if !matches!(held, Ok(None)) {
             self.settle(Command::ReleaseLease { lease }).await;
             return Ok(held?.unwrap_or(Verdict::Held));
@@ -80,7 +83,7 @@ impl Attempt {
         let running = self.command(rule, &leased).await;
         let process = running.as_ref().ok().and_then(|running| Left::found(running.id()?));
         let started =
-            json!({"rule": name, "attempt": self.failures + 1, "messages": ids, "lease": lease, "process": process});
+            json!({"rule": name, "attempt": failures + 1, "messages": ids, "lease": lease, "process": process});
         // It is told nothing before that is written down: who wakes an agent must be able to say so after a crash.
         if let Err(error) = self.record(STARTED, started).await {
             self.settle(Command::ReleaseLease { lease }).await;
@@ -100,7 +103,11 @@ impl Attempt {
         // Whatever an agent that has its message does not finish in time: to be told again would begin it anew.
         let given = ended.read || rule.gives_message();
         let told = ended.code == Some(0) || ended.killed && given && !self.stop.is_cancelled();
-        self.close(lease, told).await;
+        // What was told is settled first, or it would be told again; what was not, last: whoever finds it free, at whichever
+        // node, has to see how often that was tried.
+        if told {
+            self.close(lease.clone(), told).await;
+        }
         let data = json!({
             "rule": name,
             "exit": ended.code,
@@ -108,14 +115,16 @@ impl Attempt {
             "told": told,
             "duration": history::seconds(self.engine.now().since(began)),
             "output": ended.output,
+            "interrupted": !told && self.stop.is_cancelled(),
         });
         self.settle(Command::Record { event: ENDED, data }).await;
         self.engine.metrics.wake(name, if told { "succeeded" } else { "failed" });
         if told {
             return Ok(Verdict::Told);
         }
-        if self.failures >= rule.retries && !self.stop.is_cancelled() {
-            let data = json!({"rule": name, "attempts": self.failures + 1, "messages": ids});
+        self.close(lease, told).await;
+        if failures >= rule.retries && !self.stop.is_cancelled() {
+            let data = json!({"rule": name, "attempts": failures + 1, "messages": ids});
             self.settle(Command::Record { event: GIVEN_UP, data }).await;
             self.engine.metrics.wake(name, "given_up");
             tracing::warn!(session = %self.session, rule = name, "an agent could not be woken; its message stays in the inbox");
@@ -124,29 +133,48 @@ impl Attempt {
         Ok(Verdict::Failed)
     }
 
-    /// Why no command may be run at this moment.
-    async fn not_now(&self) -> Result<Option<Verdict>, StoreError> {
+    /// How many attempts have failed, by any process; or why no command may be run at this moment.
+    async fn look(&self) -> Result<Result<u32, Verdict>, StoreError> {
         if let Some(held) = self.held().await? {
-            return Ok(Some(held));
+            return Ok(Err(held));
         }
         let needs = Needs { inbox: true, ..Needs::default() };
         let state = self.engine.store().load(&self.session, needs).await?;
         let now = self.engine.now();
         if state.session.is_none_or(|session| session.state == SessionState::Closed) {
-            return Ok(Some(Verdict::Nothing));
+            return Ok(Err(Verdict::Nothing));
         }
         if state.inbox.iter().any(|message| message.held_until(now).is_some())
             && let Some(verdict) = self.left_behind(&state.inbox).await?
         {
-            return Ok(Some(verdict));
+            return Ok(Err(verdict));
+        }
+        if let Some(verdict) = other_command(&state.inbox, None, now) {
+            return Ok(Err(verdict));
         }
         let free: Vec<&Message> = state.inbox.iter().filter(|message| message.is_free(now)).collect();
         if free.is_empty() || self.given_up(&free).await? {
             let leases = state.inbox.iter().filter_map(|message| message.lease.as_ref()).map(|lease| lease.until);
             let free_again = leases.filter(|until| *until > now).min();
-            return Ok(Some(free_again.map_or(Verdict::Nothing, Verdict::Later)));
+            return Ok(Err(free_again.map_or(Verdict::Nothing, Verdict::Later)));
         }
-        Ok(self.too_many(now).await?.map(Verdict::Later))
+        let (failures, not_before) = self.failed_before(&free, now).await?;
+        let later = match not_before.filter(|at| *at > now) {
+            Some(at) => Some(at),
+            None => self.too_many(now).await?,
+        };
+        Ok(later.map_or(Ok(failures), |at| Err(Verdict::Later(at))))
+    }
+
+    /// Somebody else came first: a client that is there, or a command of another node whose messages came before.
+    async fn held_or_begun(&self, lease: &LeaseId) -> Result<Option<Verdict>, StoreError> {
+        let held = self.held().await?;
+        if held.is_some() || self.engine.store().is_alone() {
+            return Ok(held);
+        }
+        let needs = Needs { inbox: true, ..Needs::default() };
+        let inbox = self.engine.store().load(&self.session, needs).await?.inbox;
+        Ok(other_command(&inbox, Some(lease), self.engine.now()))
     }
 
     /// A live client holds the session, here or at another node; nobody tells when one leaves that.
@@ -156,40 +184,6 @@ impl Attempt {
         }
         let elsewhere = self.engine.store().is_held_elsewhere(&self.session).await?;
         Ok(elsewhere.then(|| Verdict::Later(self.engine.now().plus(HELD_ELSEWHERE))))
-    }
-
-    /// All of these were tried often enough, by this process or one before it.
-    async fn given_up(&self, free: &[&Message]) -> Result<bool, StoreError> {
-        if self.failures > 0 {
-            return Ok(false);
-        }
-        let last = self.recorded(GIVEN_UP, 1).await?;
-        let Some(given_up) = last.first() else { return Ok(false) };
-        if self.recorded(ASKED, 1).await?.first().is_some_and(|asked| asked.seq > given_up.seq) {
-            return Ok(false);
-        }
-        let tried = given_up.entry.data["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
-        Ok(free.iter().all(|message| tried.iter().any(|id| id == &*message.id)))
-    }
-
-    /// When the next command may be run, if the last hour had as many as are allowed. Counted from the history, so
-    /// that restarts give nothing extra.
-    async fn too_many(&self, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
-        let (_, rule) = self.rule();
-        let started = self.recorded(STARTED, rule.per_hour as usize).await?;
-        let oldest = started.last().filter(|_| started.len() >= rule.per_hour as usize);
-        let free_again =
-            oldest.map(|oldest| oldest.entry.at.min(now).plus(HOUR)).filter(|free_again| *free_again > now);
-        if free_again.is_some() {
-            tracing::info!(session = %self.session, "woken too often within the hour; the message waits");
-        }
-        Ok(free_again)
-    }
-
-    async fn recorded(&self, event: &str, limit: usize) -> Result<Vec<Recorded>, StoreError> {
-        let (session, event) = (Some(self.session.clone()), Some(event.to_owned()));
-        let filter = HistoryFilter { session, event, limit, ..HistoryFilter::default() };
-        self.engine.store().history(filter).await
     }
 
     /// A command that another process has started, which died before the command ended.
@@ -236,6 +230,7 @@ impl Attempt {
             "told": told,
             "duration": history::seconds(self.engine.now().since(started.entry.at)),
             "output": if told { FOLLOWED } else { LOST },
+            "interrupted": !told,
         });
         self.settle(Command::Record { event: ENDED, data }).await;
         Ok(Some(if told { Verdict::Told } else { Verdict::Later(self.engine.now()) }))
@@ -267,8 +262,8 @@ impl Attempt {
         let token = self.rules.token.as_ref().map(|token| ("REVEILLE_TOKEN", token.expose()));
         let own = own.into_iter().chain(token).map(|(name, value)| (name.to_owned(), value.to_owned()));
         let env = rule.env.clone().into_iter().chain(own).collect();
-        let order = process::Order { program: &rule.command[0], arguments, cwd: cwd.as_deref(), env, stdin: message };
-        process::Running::start(order)
+        let (program, cwd, gated) = (&*rule.command[0], cwd.as_deref(), rule.gives_message());
+        process::Running::start(process::Order { program, arguments, cwd, env, stdin: message, gated })
     }
 
     /// Where the agent worked last, if that is still there.
@@ -304,8 +299,15 @@ impl Attempt {
         self.engine.execute(&self.session, Call::new(Command::Record { event, data })).await.map(|_| ())
     }
 
-    fn rule(&self) -> (&str, &WakeRule) {
+    pub(super) fn rule(&self) -> (&str, &WakeRule) {
         let (name, rule) = &self.rules.list[self.rule];
         (name, rule)
     }
+}
+
+/// Another command is under way in this session, or about to begin: until when that may last.
+fn other_command(inbox: &[Message], own: Option<&LeaseId>, now: Timestamp) -> Option<Verdict> {
+    let leases = inbox.iter().filter_map(|message| message.lease.as_ref());
+    let others = leases.filter(|lease| lease.id.as_str().starts_with(LEASE_PREFIX) && Some(&lease.id) != own);
+    others.map(|lease| lease.until).filter(|until| *until > now).max().map(Verdict::Later)
 }

@@ -9,6 +9,7 @@ mod left;
 mod plan;
 pub(crate) mod process;
 mod rule;
+mod tried;
 
 pub use plan::Verdict;
 pub use rule::WakeRule;

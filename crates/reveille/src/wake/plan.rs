@@ -118,6 +118,7 @@ impl Plan {
                 self.held.insert(id.clone());
                 return;
             }
+            Verdict::Later(at) if entry.touched => at.min(now.plus(entry.grace)),
             Verdict::Later(at) => at,
             Verdict::Failed => {
                 entry.not_before = now.plus(backoff(entry.failures));
@@ -165,7 +166,8 @@ impl Plan {
     }
 }
 
-fn backoff(failures: u32) -> Millis {
+/// How long to wait after this many failures and one more.
+pub fn backoff(failures: u32) -> Millis {
     let doubled = BACKOFF_FIRST.get().saturating_mul(1_u64.checked_shl(failures).unwrap_or(u64::MAX));
     Millis::new(doubled).min(BACKOFF_MAX)
 }
@@ -259,6 +261,10 @@ mod tests {
         plan.ended(&id, Verdict::Later(at(3600)), at(5));
         plan.waits(&id, 0, GRACE, false, at(10));
         assert_eq!(plan.next(), Some(at(15)));
+        plan.begin(at(15));
+        plan.waits(&id, 0, GRACE, false, at(16));
+        plan.ended(&id, Verdict::Later(at(3600)), at(16));
+        assert_eq!(plan.next(), Some(at(21)), "also one that came while it was looked at");
         plan.clock_set_back(at(-100));
         assert_eq!(plan.next(), Some(at(-95)));
     }

@@ -33,7 +33,13 @@ pub struct Order<'a> {
     pub cwd: Option<&'a Path>,
     pub env: Vec<(String, String)>,
     pub stdin: String,
+    /// Its arguments tell it something, too: it begins only when it is told its input.
+    pub gated: bool,
 }
+
+/// Becomes the command when it reads a line, and ends without one: whoever started it is gone.
+const GATE: [&str; 4] = ["/bin/sh", "-c", "read -r go && exec \"$@\"", "sh"];
+const OPEN: &str = "go\n";
 
 /// How it ended.
 #[derive(Debug)]
@@ -75,7 +81,8 @@ impl Running {
     pub fn start(order: Order<'_>) -> Result<Self, Ended> {
         let failed = |error| Ended::failed(format!("{} could not be started: {error}", order.program));
         let (child, reader, writer) = spawn(&order).map_err(failed)?;
-        Ok(Self { group: Group::of(&child), child, reader, writer, text: order.stdin })
+        let text = if order.gated { format!("{OPEN}{}", order.stdin) } else { order.stdin };
+        Ok(Self { group: Group::of(&child), child, reader, writer, text })
     }
 
     pub fn id(&self) -> Option<u32> {
@@ -112,7 +119,10 @@ impl Running {
 
 fn spawn(order: &Order<'_>) -> io::Result<(Child, PipeReader, PipeWriter)> {
     let (reader, writer) = io::pipe()?;
-    let mut command = Command::new(OsStr::new(order.program));
+    let mut command = Command::new(OsStr::new(if order.gated { GATE[0] } else { order.program }));
+    if order.gated {
+        command.args(&GATE[1..]).arg(order.program);
+    }
     command
         .args(&order.arguments)
         .stdin(reader.try_clone()?)
@@ -221,7 +231,7 @@ mod tests {
     fn shell(script: &str) -> Order<'static> {
         let arguments = vec!["-c".to_owned(), script.to_owned()];
         let env = vec![("WORD".to_owned(), "value".to_owned())];
-        Order { program: "/bin/sh", arguments, cwd: Some(Path::new("/")), env, stdin: "a message".into() }
+        Order { program: "/bin/sh", arguments, cwd: Some(Path::new("/")), env, stdin: "a message".into(), gated: false }
     }
 
     #[tokio::test]
@@ -229,6 +239,21 @@ mod tests {
         let script = "cat; printf ' %s %s' $WORD \"$PWD\"; echo oops >&2; exit 3";
         let ended = run(shell(script), std::future::pending()).await;
         assert_eq!((ended.code, ended.killed, ended.output.as_str()), (Some(3), false, "a message value /oops\n"));
+    }
+
+    #[tokio::test]
+    async fn a_command_whose_arguments_tell_something_begins_when_it_is_told() {
+        let gated = |script: &str| Order { gated: true, ..shell(script) };
+        let ended = run(gated("cat; echo \" $0\""), std::future::pending()).await;
+        assert_eq!((ended.code, ended.output.as_str(), ended.read), (Some(0), "a message /bin/sh\n", true));
+        // Whoever started it dies before.
+        let directory = tempfile::tempdir().expect("a directory");
+        let told = directory.path().join("told");
+        let mut running = Running::start(gated(&format!("touch {}", told.display()))).expect("it starts");
+        drop(running.writer);
+        assert!(!running.child.wait().await.expect("it ends").success());
+        assert!(!told.exists());
+        running.group.0 = None;
     }
 
     #[tokio::test]

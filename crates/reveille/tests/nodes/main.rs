@@ -12,3 +12,4 @@ mod outage;
 #[path = "../support/mod.rs"]
 mod support;
 mod together;
+mod wake;

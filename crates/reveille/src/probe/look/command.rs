@@ -10,8 +10,14 @@ impl Eyes {
         let Some((program, arguments)) = argv.split_first() else { return Look::new(false, "no command") };
         // Whoever may set a condition need not be whoever may use the server.
         let env = vec![("REVEILLE_TOKEN".to_owned(), String::new())];
-        let order =
-            Order { program, arguments: arguments.to_vec(), cwd: Some(Path::new("/")), env, stdin: String::new() };
+        let order = Order {
+            program,
+            arguments: arguments.to_vec(),
+            cwd: Some(Path::new("/")),
+            env,
+            stdin: String::new(),
+            gated: false,
+        };
         let ended = run(order, std::future::pending()).await;
         let said = ended.output.trim();
         let said = if said.is_empty() { String::new() } else { format!(": {}", tail(said)) };

@@ -15,6 +15,8 @@ pub struct Known {
     pub creations: BTreeMap<String, Creation>,
     /// Timers whose stop was acknowledged.
     pub stopped: BTreeSet<String>,
+    /// Reminders whose cancelling was acknowledged.
+    pub cancelled: BTreeSet<String>,
     /// Messages whose commit was acknowledged, or which the history showed as delivered.
     pub delivered: BTreeSet<String>,
     pub answers: BTreeMap<String, usize>,
@@ -23,9 +25,17 @@ pub struct Known {
 #[derive(Clone, Debug)]
 pub struct Creation {
     pub session: &'static str,
+    /// `timer` or `clock`.
+    pub tool: &'static str,
     pub arguments: Value,
-    /// Known once a creation under this key was acknowledged.
-    pub timer: Option<String>,
+    /// The timer or the reminder, known once a creation under this key was acknowledged.
+    pub made: Option<String>,
+}
+
+/// What a good answer to a creation says was made.
+pub fn made(answer: &Value) -> String {
+    let id = answer["timer_id"].as_str().or(answer["scheduled"][0]["taskId"].as_str());
+    id.unwrap_or_else(|| panic!("nothing was made: {answer}")).to_owned()
 }
 
 impl Ledger {
@@ -33,12 +43,12 @@ impl Ledger {
         look(&mut self.0.lock().unwrap())
     }
 
-    /// A creation under this key was acknowledged with this timer.
-    pub fn created(&self, key: &str, timer: &str) {
+    /// A creation under this key was acknowledged with this timer or reminder.
+    pub fn created(&self, key: &str, made: &str) {
         self.with(|known| {
             let creation = known.creations.get_mut(key).unwrap();
-            let before = creation.timer.get_or_insert_with(|| timer.to_owned());
-            assert_eq!(before, timer, "the same key made two timers");
+            let before = creation.made.get_or_insert_with(|| made.to_owned());
+            assert_eq!(before, made, "the same key made two of them");
         });
     }
 

@@ -2,8 +2,8 @@
 
 use crate::{
     SESSIONS,
-    ledger::{Creation, Ledger, not_again},
-    support::{Answer, client, id, text, try_send},
+    ledger::{Creation, Ledger, made, not_again},
+    support::{Answer, client, text, try_send},
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -35,6 +35,7 @@ pub struct Client {
     made: u64,
     /// Own timers, which nobody else acts on.
     own: Vec<(&'static str, String)>,
+    reminders: Vec<(&'static str, String)>,
 }
 
 /// The server is gone.
@@ -43,7 +44,16 @@ struct Gone;
 impl Client {
     pub fn new(url: &str, ledger: &Arc<Ledger>, name: String, seed: u64) -> Self {
         let (url, ledger) = (url.to_owned(), ledger.clone());
-        Self { url, http: client(), ledger, name, random: Random(seed), made: 0, own: Vec::new() }
+        Self {
+            url,
+            http: client(),
+            ledger,
+            name,
+            random: Random(seed),
+            made: 0,
+            own: Vec::new(),
+            reminders: Vec::new(),
+        }
     }
 
     pub async fn run(mut self) {
@@ -52,8 +62,10 @@ impl Client {
 
     async fn step(&mut self) -> Result<(), Gone> {
         match self.random.below(100) {
-            0..40 => self.create(true).await,
-            40..50 => self.create(false).await,
+            0..30 => self.create(true).await,
+            30..38 => self.create(false).await,
+            38..47 => self.remind().await,
+            47..50 => self.forget().await,
             50..57 => self.again().await,
             57..65 => self.act("stop_timer", json!({})).await,
             65..70 => self.act("cancel_timer", json!({"reason": "other work"})).await,
@@ -90,9 +102,31 @@ impl Client {
                 "reason": key,
             })
         };
-        let creation = Creation { session, arguments, timer: None };
+        let creation = Creation { session, tool: "timer", arguments, made: None };
         self.ledger.with(|known| known.creations.insert(key.clone(), creation.clone()));
         self.send_creation(&key, &creation).await
+    }
+
+    async fn remind(&mut self) -> Result<(), Gone> {
+        let (key, session) = (format!("{}-{}", self.name, self.made), self.session());
+        self.made += 1;
+        let arguments = json!({"action": "schedule", "items": [{"in": self.milliseconds(50, 750), "task": key}]});
+        let creation = Creation { session, tool: "clock", arguments, made: None };
+        self.ledger.with(|known| known.creations.insert(key.clone(), creation.clone()));
+        self.send_creation(&key, &creation).await
+    }
+
+    /// Cancels one of its latest reminders.
+    async fn forget(&mut self) -> Result<(), Gone> {
+        let place = self.random.below(self.reminders.len().clamp(1, 8) as u64) as usize;
+        let Some((session, task)) = self.reminders.iter().rev().nth(place).cloned() else { return Ok(()) };
+        let answer = self.tool(session, "clock", json!({"action": "cancel", "taskId": task}), None).await?;
+        match answer.status {
+            200 => drop(self.ledger.with(|known| known.cancelled.insert(task))),
+            409 => assert_eq!(answer.body["code"], "reminder_ended", "{answer:?}"),
+            _ => panic!("cancelling {task}, which was acknowledged: {answer:?}"),
+        }
+        Ok(())
     }
 
     /// A creation that was or was not answered is sent once more.
@@ -109,16 +143,17 @@ impl Client {
     }
 
     async fn send_creation(&mut self, key: &str, creation: &Creation) -> Result<(), Gone> {
-        let answer = self.tool(creation.session, "timer", creation.arguments.clone(), Some(key)).await?;
+        let answer = self.tool(creation.session, creation.tool, creation.arguments.clone(), Some(key)).await?;
         match answer.status {
             200 => {
-                let timer = id(&answer.body);
-                self.ledger.created(key, &timer);
+                let made = made(&answer.body);
+                self.ledger.created(key, &made);
                 if key.starts_with(&self.name) {
-                    self.own.push((creation.session, timer));
+                    let own = if creation.tool == "timer" { &mut self.own } else { &mut self.reminders };
+                    own.push((creation.session, made));
                 }
             }
-            409 => assert_eq!(answer.body["code"], "too_many_timers", "{answer:?}"),
+            409 => assert!(text(&answer.body["code"]).starts_with("too_many_"), "{answer:?}"),
             _ => panic!("creating {key}: {answer:?}"),
         }
         Ok(())

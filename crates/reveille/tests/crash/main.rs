@@ -19,8 +19,8 @@ use oracle::Site;
 use std::{sync::Arc, time::Duration};
 use support::{process::Home, *};
 
-/// Short leases, so that what a killed process held is free again before the test ends.
-const CONFIG: &str = "[limits]\nlease = \"1s\"\n";
+/// Short leases, so that what a killed process held is free again before the test ends. Reminders are due at their time.
+const CONFIG: &str = "[limits]\nlease = \"1s\"\n[gateway]\ndue_window = \"1ms\"\n";
 const CLIENTS: usize = 8;
 pub const SESSIONS: [&str; 3] = ["red", "green", "blue"];
 

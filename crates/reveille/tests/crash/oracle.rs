@@ -2,8 +2,8 @@
 
 use crate::{
     SESSIONS,
-    ledger::{Ledger, not_again},
-    support::{client, id, list, send, text, within},
+    ledger::{Ledger, made, not_again},
+    support::{client, list, send, text, within},
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -49,14 +49,16 @@ impl Site {
     }
 }
 
-async fn all_timers(site: &Site) -> BTreeMap<String, Value> {
-    let (mut timers, mut after) = (BTreeMap::new(), String::new());
+/// All timers, or all reminders.
+async fn all(site: &Site, what: &str) -> BTreeMap<String, Value> {
+    let (mut found, mut after) = (BTreeMap::new(), String::new());
+    let id = |item: &Value| text(item.get("timer_id").unwrap_or(&item["taskId"]));
     loop {
-        let page = site.get(&format!("/api/timers?limit=1000{after}")).await;
-        timers.extend(list(&page["timers"]).into_iter().map(|timer| (id(&timer), timer)));
+        let page = site.get(&format!("/api/{what}?limit=1000{after}")).await;
+        found.extend(list(&page[what]).into_iter().map(|item| (id(&item), item)));
         match page["next"].as_i64() {
             Some(next) => after = format!("&after={next}"),
-            None => return timers,
+            None => return found,
         }
     }
 }
@@ -75,7 +77,8 @@ async fn all_history(site: &Site) -> Vec<Value> {
 
 /// Right after a start: every acknowledged change is there.
 pub async fn after_restart(site: &Site, ledger: &Ledger) {
-    let (timers, history) = (all_timers(site).await, all_history(site).await);
+    let (timers, reminders) = (all(site, "timers").await, all(site, "reminders").await);
+    let history = all_history(site).await;
     let delivered =
         history.iter().filter(|entry| entry["event"] == "message.delivered").map(|entry| text(&entry["id"]));
     let mut once = BTreeSet::new();
@@ -84,9 +87,13 @@ pub async fn after_restart(site: &Site, ledger: &Ledger) {
     }
     ledger.with(|known| {
         for (key, creation) in &known.creations {
-            let Some(timer) = &creation.timer else { continue };
-            let found = timers.get(timer).unwrap_or_else(|| panic!("{timer} ({key}) was acknowledged and is gone"));
+            let Some(made) = &creation.made else { continue };
+            let found = timers.get(made).or(reminders.get(made));
+            let found = found.unwrap_or_else(|| panic!("{made} ({key}) was acknowledged and is gone"));
             assert_eq!(found["session"], creation.session);
+        }
+        for task in &known.cancelled {
+            assert_eq!(reminders[task]["status"], "cancelled", "the cancelling of {task} was acknowledged");
         }
         for timer in &known.stopped {
             assert_eq!(timers[timer]["status"], "stopped", "the stop of {timer} was acknowledged");
@@ -108,19 +115,21 @@ pub async fn at_the_end(site: &Site, ledger: &Ledger) -> Told {
     // Each creation once more: what was acknowledged is found again, what was not may be made now, nothing is doubled.
     let creations = ledger.with(|known| known.creations.clone());
     for (key, creation) in &creations {
-        let path = format!("/api/sessions/{}/tools/timer", creation.session);
+        let path = format!("/api/sessions/{}/tools/{}", creation.session, creation.tool);
         let delivered = ledger.delivered();
         let answer = site.post(&path, &creation.arguments, Some(key)).await;
         not_again(&answer, &delivered);
-        ledger.created(key, &id(&answer));
+        ledger.created(key, &made(&answer));
     }
     all_ended(site).await;
     drain(site, ledger).await;
 
-    let (timers, history) = (all_timers(site).await, all_history(site).await);
+    let (timers, reminders) = (all(site, "timers").await, all(site, "reminders").await);
+    let history = all_history(site).await;
     let made: BTreeSet<String> =
-        ledger.with(|known| known.creations.values().map(|creation| creation.timer.clone().unwrap()).collect());
-    assert_eq!(made, timers.keys().cloned().collect(), "one timer for each key, and no others");
+        ledger.with(|known| known.creations.values().map(|creation| creation.made.clone().unwrap()).collect());
+    let found = timers.keys().chain(reminders.keys()).cloned().collect();
+    assert_eq!(made, found, "one timer or reminder for each key, and no others");
     let numbers: Vec<i64> = history.iter().map(|entry| entry["seq"].as_i64().unwrap()).collect();
     assert_eq!(numbers, (1..=numbers.len() as i64).collect::<Vec<_>>(), "the history has a gap");
 
@@ -142,9 +151,13 @@ pub async fn at_the_end(site: &Site, ledger: &Ledger) -> Told {
             assert_eq!(told, 0, "{timer} was stopped and is told as ended");
         }
     }
+    let told_of = reminders_ended(&reminders, &by_subject);
     ledger.with(|known| {
         for timer in &known.stopped {
             assert_eq!(timers[timer]["status"], "stopped");
+        }
+        for task in &known.cancelled {
+            assert_eq!(reminders[task]["status"], "cancelled");
         }
     });
     let stats = site.get("/api/stats").await;
@@ -153,20 +166,43 @@ pub async fn at_the_end(site: &Site, ledger: &Ledger) -> Told {
         "stopped": stopped, "fired": 0, "missed": 0,
     });
     assert_eq!(stats["timers"], expected);
-    assert_eq!(stats["messages"], json!({"created": completed, "delivered": completed, "withdrawn": 0, "pending": 0}));
+    let messages = &stats["messages"];
+    assert_eq!((&messages["delivered"], &messages["pending"]), (&json!(completed + told_of), &json!(0)), "{messages}");
+    let withdrawn = messages["created"].as_i64().unwrap() - messages["delivered"].as_i64().unwrap();
+    assert_eq!(messages["withdrawn"], withdrawn, "those of reminders that were cancelled when they were due");
     assert_eq!(stats["sessions"], SESSIONS.len());
     for session in list(&site.get("/api/sessions").await["sessions"]) {
-        assert_eq!(session["live_timers"], 0, "{session}");
+        assert_eq!((&session["live_timers"], &session["live_reminders"]), (&json!(0), &json!(0)), "{session}");
     }
     let answers = ledger.with(|known| known.answers.clone());
-    let summary = format!("{} timers, {} entries, answers: {answers:?}", timers.len(), history.len());
+    let (timers, reminders) = (timers.len(), reminders.len());
+    let summary = format!("{timers} timers, {reminders} reminders, {} entries, answers: {answers:?}", history.len());
     Told { history, summary }
 }
 
+/// Each was told once, or cancelled and not told; how many were told.
+fn reminders_ended(reminders: &BTreeMap<String, Value>, by_subject: &BTreeMap<String, Vec<&Value>>) -> usize {
+    let mut told_of = 0;
+    for (task, shown) in reminders {
+        let delivered = |entry: &&&Value| entry["event"] == "message.delivered";
+        let told = by_subject.get(&format!("msg_{task}")).map_or(0, |told| told.iter().filter(delivered).count());
+        match shown["status"].as_str() {
+            Some("delivered") => assert_eq!(told, 1, "{task} must be told exactly once"),
+            Some("cancelled") => assert_eq!(told, 0, "{task} was cancelled, and is told"),
+            _ => panic!("neither told nor cancelled: {shown}"),
+        }
+        told_of += told;
+    }
+    told_of
+}
+
+/// Timers have ended, and reminders are to be told.
 async fn all_ended(site: &Site) {
     within("every timer ends", async {
-        while !list(&site.get("/api/timers?status=live").await["timers"]).is_empty() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
+        for (what, status) in [("timers", "live"), ("reminders", "scheduled")] {
+            while !list(&site.get(&format!("/api/{what}?status={status}")).await[what]).is_empty() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
         }
     })
     .await;

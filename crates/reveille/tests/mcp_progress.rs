@@ -30,7 +30,13 @@ impl Backend for Slow {
         Ok(Answer { body: json!({"hint": call.tool.name()}), receipt: (), task: None })
     }
 
-    async fn task(&self, _: Option<SessionId>, _: String, _: TaskAsk) -> Result<TaskAnswer<()>, Refusal> {
+    async fn task(
+        &self,
+        _: &RequestContext<RoleServer>,
+        _: Option<SessionId>,
+        _: String,
+        _: TaskAsk,
+    ) -> Result<TaskAnswer<()>, Refusal> {
         Err(Refusal::new("unknown_task", "there are none here"))
     }
 

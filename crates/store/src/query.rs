@@ -81,6 +81,21 @@ pub struct HistoryFilter {
     pub limit: usize,
 }
 
+/// Most entries of a server that sets timers are of this event. Stores keep no index of it, for which every creation
+/// would pay; it is found by walking back from the newest. All others are found by an index.
+pub(crate) const NOT_INDEXED: &str = "timer.created";
+
+pub(crate) fn is_indexed(event: &str) -> bool {
+    event != NOT_INDEXED
+}
+
+/// One page of entries that were found in several places.
+pub(crate) fn page(mut found: Vec<Recorded>, filter: &HistoryFilter) -> Vec<Recorded> {
+    found.sort_unstable_by_key(|recorded| if filter.after.is_some() { recorded.seq } else { -recorded.seq });
+    found.truncate(filter.limit);
+    found
+}
+
 /// An agent as it is kept: its configuration, whatever that is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredAgent {

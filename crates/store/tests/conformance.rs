@@ -91,6 +91,7 @@ macro_rules! backend {
                 lists::sessions_come_newest_first_page_by_page
                 lists::sessions_that_wait_to_be_told_are_found
                 lists::history_is_filtered
+                lists::history_of_one_thing_is_found_wherever_it_is
                 lists::history_is_read_in_both_directions
                 lists::tallies_are_the_sums_of_what_was_committed
                 lists::what_happened_is_counted_by_the_hour

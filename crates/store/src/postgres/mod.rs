@@ -4,6 +4,7 @@
 //!
 //! One task writes, in groups (`writer`); a few connections read (`lane`); one listens.
 
+mod history;
 mod import;
 mod inspect;
 mod lane;
@@ -180,7 +181,7 @@ impl Store for PostgresStore {
     }
 
     async fn history(&self, filter: HistoryFilter) -> Result<Vec<Recorded>, StoreError> {
-        read::history(&self.slow, self.server, &filter).await
+        history::history(&self.slow, self.server, &filter).await
     }
 
     async fn conversation(&self, session: &SessionId, limit: usize) -> Result<Vec<Utterance>, StoreError> {

@@ -46,9 +46,9 @@ const HISTORY: &str = "
 /// What was said stays while its session is in use; the session is locked first, for it may be again.
 const CONVERSATION: &str = "
     WITH idle AS MATERIALIZED (
-        SELECT num FROM reveille.sessions s WHERE server = $1 AND active_at < $2
-        AND EXISTS (SELECT 1 FROM reveille.conversation WHERE session = s.num AND at < $2)
-        LIMIT $3 FOR UPDATE SKIP LOCKED
+        SELECT s.num FROM (SELECT DISTINCT session FROM reveille.conversation WHERE server = $1 AND at < $2) AS c
+        JOIN reveille.sessions s ON s.num = c.session WHERE s.active_at < $2
+        LIMIT $3 FOR UPDATE OF s SKIP LOCKED
     )
     DELETE FROM reveille.conversation WHERE seq IN (
         SELECT c.seq FROM idle i JOIN reveille.conversation c ON c.session = i.num AND c.at < $2 ORDER BY c.seq LIMIT $3)

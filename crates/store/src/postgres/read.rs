@@ -5,23 +5,21 @@ use super::{
     text::{plain, stored},
 };
 use crate::{
-    Found, HistoryFilter, HourTally, ItemFilter, Order, RECENT_ENDED_MAX, Recorded, SessionFilter, StoreError,
-    StoredAgent, query::hour_of,
+    Found, HourTally, ItemFilter, Order, RECENT_ENDED_MAX, SessionFilter, StoreError, StoredAgent, query::hour_of,
 };
 use reveille_core::{
-    AgentId, HistoryEntry, Hours, Item, ItemId, Kind, Lease, LeaseId, Message, MessageKind, Needs, RequestKey, Session,
-    SessionId, SubjectKind, Timestamp, Utterance,
+    AgentId, Hours, Item, ItemId, Kind, Lease, LeaseId, Message, MessageKind, Needs, RequestKey, Session, SessionId,
+    Timestamp, Utterance,
     command::{Select, State},
     session::SessionState,
 };
-use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use tokio_postgres::{
     Row,
     types::{FromSql, ToSql},
 };
 
-type Read<T> = Result<T, StoreError>;
+pub type Read<T> = Result<T, StoreError>;
 
 const SESSION: &str = "s.name, s.version, s.state, s.created_at, s.active_at, s.live_timers, s.live_reminders, \
      s.pending_messages, s.client, s.cwd, s.agent, s.quiet";
@@ -226,26 +224,6 @@ pub async fn sessions(lane: &Lane, server: i64, filter: &SessionFilter) -> Read<
     rows.iter().map(|row| Ok((get(row, SESSION_COLUMNS)?, session(row, 0)?))).collect()
 }
 
-pub async fn history(lane: &Lane, server: i64, filter: &HistoryFilter) -> Read<Vec<Recorded>> {
-    let sql = "SELECT h.seq, s.name, h.at, h.kind, h.subject, h.event, h.data FROM reveille.history h
-         JOIN reveille.sessions s ON s.num = h.session WHERE h.server = $1"
-        .to_owned();
-    let (subject, limit) = (filter.subject.as_deref().map(stored), rows(filter.limit));
-    let name = filter.session.as_ref().map(|id| stored(id.as_str()));
-    let mut conditions = Conditions::new(sql, &server);
-    if let Some(name) = &name {
-        conditions.and("h.session = (SELECT num FROM reveille.sessions WHERE server = $1 AND name =", Some(name));
-        conditions.sql.push(')');
-    }
-    conditions.and("h.subject =", subject.as_ref());
-    conditions.and("h.event =", filter.event.as_ref());
-    conditions.and("h.seq >", filter.after.as_ref());
-    conditions.and("h.seq <", filter.before.as_ref());
-    conditions.sql.push_str(if filter.after.is_some() { " ORDER BY h.seq" } else { " ORDER BY h.seq DESC" });
-    let (sql, params) = conditions.limit(&limit);
-    lane.read(&sql, &params).await?.iter().map(recorded).collect()
-}
-
 pub async fn tallies(lane: &Lane, server: i64) -> Read<BTreeMap<String, i64>> {
     let rows = lane.read("SELECT name, value FROM reveille.tallies WHERE server = $1", &[&server]).await?;
     rows.iter().map(|row| Ok((text(row, 0)?, get(row, 1)?))).collect()
@@ -287,24 +265,24 @@ fn agent_row(row: &Row) -> Read<(AgentId, StoredAgent)> {
 }
 
 /// A statement that grows by what is asked for.
-struct Conditions<'a> {
-    sql: String,
+pub struct Conditions<'a> {
+    pub sql: String,
     params: Vec<&'a (dyn ToSql + Sync)>,
 }
 
 impl<'a> Conditions<'a> {
-    fn new(sql: String, server: &'a i64) -> Self {
+    pub fn new(sql: String, server: &'a i64) -> Self {
         Self { sql, params: vec![server] }
     }
 
-    fn and<T: ToSql + Sync>(&mut self, condition: &str, value: Option<&'a T>) {
+    pub fn and<T: ToSql + Sync>(&mut self, condition: &str, value: Option<&'a T>) {
         if let Some(value) = value {
             self.params.push(value);
             self.sql.push_str(&format!(" AND {condition} ${}", self.params.len()));
         }
     }
 
-    fn limit(mut self, limit: &'a i64) -> (String, Vec<&'a (dyn ToSql + Sync)>) {
+    pub fn limit(mut self, limit: &'a i64) -> (String, Vec<&'a (dyn ToSql + Sync)>) {
         self.params.push(limit);
         self.sql.push_str(&format!(" LIMIT ${}", self.params.len()));
         (self.sql, self.params)
@@ -312,7 +290,7 @@ impl<'a> Conditions<'a> {
 }
 
 /// As many as the database can count; more there are not.
-fn rows(limit: usize) -> i64 {
+pub fn rows(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
@@ -365,32 +343,14 @@ fn message(text: &str) -> Read<Message> {
     })
 }
 
-fn recorded(row: &Row) -> Read<Recorded> {
-    let data = match get::<Option<String>>(row, 6)? {
-        Some(text) => serde_json::from_str(&text).map_err(|error| StoreError::Damaged(error.to_string()))?,
-        None => Value::Null,
-    };
-    Ok(Recorded {
-        seq: get(row, 0)?,
-        session: SessionId::new(text(row, 1)?),
-        entry: HistoryEntry {
-            at: Timestamp::from_millis(get(row, 2)?),
-            kind: known(&get::<String>(row, 3)?, SubjectKind::parse)?,
-            subject: text(row, 4)?.into(),
-            event: get::<String>(row, 5)?.into(),
-            data,
-        },
-    })
-}
-
-fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Read<T> {
+pub fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Read<T> {
     row.try_get(column).map_err(|error| StoreError::Damaged(words(&error)))
 }
 
-fn text(row: &Row, column: usize) -> Read<String> {
+pub fn text(row: &Row, column: usize) -> Read<String> {
     get::<&str>(row, column).map(plain)
 }
 
-fn known<T>(text: &str, parse: impl Fn(&str) -> Option<T>) -> Read<T> {
+pub fn known<T>(text: &str, parse: impl Fn(&str) -> Option<T>) -> Read<T> {
     parse(text).ok_or_else(|| StoreError::Damaged(format!("unknown value {text:?}")))
 }

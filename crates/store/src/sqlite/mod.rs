@@ -1,6 +1,7 @@
 //! One SQLite file in WAL mode with `synchronous=FULL`: one writer thread with group commit, one lane for the small
 //! reads that decisions need and one for lists, so that a long list never delays a firing.
 
+mod history;
 mod inspect;
 mod lane;
 mod migrate;
@@ -142,7 +143,7 @@ impl Store for SqliteStore {
 
     async fn history(&self, filter: HistoryFilter) -> Result<Vec<Recorded>, StoreError> {
         let server = self.server;
-        self.slow.read(move |connection| read::history(connection, server, &filter)).await
+        self.slow.read(move |connection| history::history(connection, server, &filter)).await
     }
 
     async fn conversation(&self, session: &SessionId, limit: usize) -> Result<Vec<Utterance>, StoreError> {

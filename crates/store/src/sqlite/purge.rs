@@ -6,6 +6,27 @@ use reveille_core::batch::tally;
 use rusqlite::{Connection, OptionalExtension, Result, params};
 use std::collections::BTreeMap;
 
+const MESSAGES: &str = "
+    SELECT seq FROM messages WHERE server = ?1 AND delivered_at < ?2
+    UNION ALL
+    SELECT m.seq FROM sessions s JOIN messages m ON m.session = s.num AND m.delivered_at IS NULL
+    WHERE s.server = ?1 AND s.state = 'closed' AND s.pending_messages > 0 AND s.active_at < ?2
+    LIMIT ?3";
+
+/// What was said stays while its session is in use.
+const CONVERSATION: &str = "
+    SELECT seq FROM conversation c WHERE server = ?1 AND at < ?2
+    AND EXISTS (SELECT 1 FROM sessions s WHERE s.num = c.session AND s.active_at < ?2) ORDER BY at, seq LIMIT ?3";
+
+/// An index has those in which nothing lives, so that any number of sessions that only wait is not looked at.
+const SESSIONS: &str = "
+    SELECT num FROM sessions s WHERE server = ?1 AND active_at < ?2
+    AND live_timers = 0 AND live_reminders = 0 AND pending_messages = 0
+    AND NOT EXISTS (SELECT 1 FROM items WHERE session = s.num)
+    AND NOT EXISTS (SELECT 1 FROM conversation WHERE session = s.num)
+    AND NOT EXISTS (SELECT 1 FROM messages WHERE session = s.num AND delivered_at IS NULL)
+    AND last_history < coalesce((SELECT min(seq) FROM history WHERE server = ?1), 0) LIMIT ?3";
+
 /// Numbers of the rows to remove, per table.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Expired {
@@ -33,30 +54,15 @@ pub fn find(connection: &Connection, server: i64, before: i64, limit: usize) -> 
     };
     Ok(Expired {
         items: find("SELECT seq FROM items WHERE server = ?1 AND ended < ?2 ORDER BY ended LIMIT ?3")?,
-        messages: find(
-            "SELECT seq FROM messages WHERE server = ?1 AND delivered_at < ?2
-             UNION ALL
-             SELECT m.seq FROM sessions s JOIN messages m ON m.session = s.num AND m.delivered_at IS NULL
-             WHERE s.server = ?1 AND s.state = 'closed' AND s.active_at < ?2
-             LIMIT ?3",
-        )?,
+        messages: find(MESSAGES)?,
         // Entries are numbered in the order of time, so the old ones come first and the scan ends at a young one.
         history: find(
             "SELECT seq FROM (SELECT seq, at FROM history WHERE server = ?1 ORDER BY seq LIMIT ?3)
              WHERE at < ?2 AND seq < (SELECT max(seq) FROM history WHERE server = ?1)",
         )?,
-        conversation: find(
-            "SELECT seq FROM conversation c WHERE server = ?1 AND at < ?2
-             AND EXISTS (SELECT 1 FROM sessions s WHERE s.num = c.session AND s.active_at < ?2) ORDER BY seq LIMIT ?3",
-        )?,
+        conversation: find(CONVERSATION)?,
         before,
-        sessions: find(
-            "SELECT num FROM sessions s WHERE server = ?1 AND active_at < ?2
-             AND NOT EXISTS (SELECT 1 FROM items WHERE session = s.num)
-             AND NOT EXISTS (SELECT 1 FROM conversation WHERE session = s.num)
-             AND NOT EXISTS (SELECT 1 FROM messages WHERE session = s.num AND delivered_at IS NULL)
-             AND last_history < coalesce((SELECT min(seq) FROM history WHERE server = ?1), 0) LIMIT ?3",
-        )?,
+        sessions: find(SESSIONS)?,
         hours: (server, before.saturating_sub_unsigned(HOURS_KEPT.get())),
     })
 }
@@ -115,4 +121,29 @@ fn remove_messages(connection: &Connection, server: i64, keys: &[i64]) -> Result
         add_tally(connection, server, tally::MESSAGES_WITHDRAWN, untold.values().sum())?;
     }
     Ok(removed)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn what_is_to_stay_is_not_looked_at() {
+        let connection = Connection::open_in_memory().unwrap();
+        for step in [include_str!("migrations/0001.sql"), include_str!("migrations/0002.sql")] {
+            connection.execute_batch(step).unwrap();
+        }
+        for (sql, index) in [
+            (SESSIONS, "INDEX sessions_idle (server=? AND active_at<?)"),
+            (MESSAGES, "INDEX sessions_untold (server=? AND active_at<?)"),
+            (CONVERSATION, "INDEX conversation_at (server=? AND at<?)"),
+        ] {
+            let mut explained = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+            let steps = explained.query_map(params![1, 2, 3], |row| row.get::<_, String>(3)).unwrap();
+            let plan = steps.collect::<Result<Vec<_>>>().unwrap().join("; ");
+            assert!(plan.contains(index), "{plan}");
+        }
+    }
 }

@@ -1,18 +1,15 @@
 //! SQL into rows of the domain. All of it runs on read-only connections.
 
-use crate::{
-    Found, HistoryFilter, HourTally, ItemFilter, Order, RECENT_ENDED_MAX, Recorded, SessionFilter, StoredAgent,
-    query::hour_of,
-};
+use crate::{Found, HourTally, ItemFilter, Order, RECENT_ENDED_MAX, SessionFilter, StoredAgent, query::hour_of};
 use reveille_core::{
-    AgentId, HistoryEntry, Hours, Item, ItemId, Kind, Lease, LeaseId, Message, MessageKind, Needs, RequestKey, Session,
-    SessionId, SubjectKind, Timestamp, Utterance,
+    AgentId, Hours, Item, ItemId, Kind, Lease, LeaseId, Message, MessageKind, Needs, RequestKey, Session, SessionId,
+    Timestamp, Utterance,
     command::{Select, State},
     message::Delivered,
     session::SessionState,
 };
 use rusqlite::{Connection, OptionalExtension, Result, Row, ToSql, params, types::Type};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 
 pub fn load(connection: &Connection, server: i64, id: &SessionId, needs: &Needs) -> Result<State> {
     let Some((num, session)) = session_named(connection, server, id)? else {
@@ -188,85 +185,6 @@ pub fn sessions(connection: &Connection, server: i64, filter: &SessionFilter) ->
         .collect()
 }
 
-pub fn history(connection: &Connection, server: i64, filter: &HistoryFilter) -> Result<Vec<Recorded>> {
-    if let Some(session) = &filter.session {
-        return session_history(connection, server, session, filter);
-    }
-    let mut sql = format!("SELECT {HISTORY} FROM history h JOIN sessions s ON s.num = h.session WHERE h.server = ?1");
-    let mut values: Vec<Box<dyn ToSql>> = vec![Box::new(server)];
-    let mut and = |condition: &str, value: Box<dyn ToSql>| {
-        values.push(value);
-        sql.push_str(&format!(" AND {condition} ?{}", values.len()));
-    };
-    if let Some(subject) = &filter.subject {
-        and("subject =", Box::new(subject.clone()));
-    }
-    if let Some(event) = &filter.event {
-        and("event =", Box::new(event.clone()));
-    }
-    if let Some(after) = filter.after {
-        and("seq >", Box::new(after));
-    }
-    if let Some(before) = filter.before {
-        and("seq <", Box::new(before));
-    }
-    sql.push_str(if filter.after.is_some() { " ORDER BY seq" } else { " ORDER BY seq DESC" });
-    values.push(Box::new(filter.limit as i64));
-    sql.push_str(&format!(" LIMIT ?{}", values.len()));
-    let parameters: Vec<&dyn ToSql> = values.iter().map(AsRef::as_ref).collect();
-    connection.prepare_cached(&sql)?.query_map(parameters.as_slice(), recorded)?.collect()
-}
-
-/// Follows a session's entries from the newest, or from `before`, to the oldest that is wanted or kept.
-fn session_history(
-    connection: &Connection,
-    server: i64,
-    session: &SessionId,
-    filter: &HistoryFilter,
-) -> Result<Vec<Recorded>> {
-    let newest: Option<(i64, i64)> = connection
-        .prepare_cached("SELECT num, last_history FROM sessions WHERE server = ?1 AND name = ?2")?
-        .query_row(params![server, session.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    let Some((num, mut at)) = newest else { return Ok(Vec::new()) };
-    let mut one = connection.prepare_cached(&format!(
-        "SELECT {HISTORY}, h.prev, h.session FROM history h JOIN sessions s ON s.num = h.session WHERE seq = ?1"
-    ))?;
-    let mut entry = |seq: i64| {
-        one.query_row([seq], |row| Ok((recorded(row)?, row.get::<_, i64>(7)?, row.get::<_, i64>(8)?))).optional()
-    };
-    // Where a page ended the next begins; no need to walk there from the newest.
-    if let Some(before) = filter.before
-        && let Some((_, prev, owner)) = entry(before)?
-        && owner == num
-    {
-        at = prev;
-    }
-    let (after, before) = (filter.after.unwrap_or(i64::MIN), filter.before.unwrap_or(i64::MAX));
-    let mut found = VecDeque::new();
-    while at > after
-        && let Some((recorded, prev, _)) = entry(at)?
-    {
-        at = prev;
-        let wanted = filter.subject.as_deref().is_none_or(|subject| subject == recorded.entry.subject.as_ref())
-            && filter.event.as_deref().is_none_or(|event| event == recorded.entry.event);
-        if recorded.seq >= before || !wanted {
-            continue;
-        }
-        match filter.after {
-            None if found.len() == filter.limit => break,
-            None => found.push_back(recorded),
-            Some(_) => {
-                found.push_front(recorded);
-                found.truncate(filter.limit);
-            }
-        }
-    }
-    Ok(found.into())
-}
-
-const HISTORY: &str = "seq, name, at, kind, subject, event, data";
-
 pub fn hours(connection: &Connection, server: i64, since: Timestamp) -> Result<Vec<HourTally>> {
     connection
         .prepare_cached("SELECT hour, name, value FROM hours WHERE server = ?1 AND hour >= ?2 ORDER BY hour, name")?
@@ -407,32 +325,14 @@ fn inbox(connection: &Connection, num: i64) -> Result<Vec<Message>> {
         .collect()
 }
 
-fn recorded(row: &Row<'_>) -> Result<Recorded> {
-    let data = match row.get_ref(6)?.as_str_or_null()? {
-        Some(text) => serde_json::from_str(text).map_err(|error| unreadable(6, error))?,
-        None => serde_json::Value::Null,
-    };
-    Ok(Recorded {
-        seq: row.get(0)?,
-        session: SessionId::new(row.get::<_, String>(1)?),
-        entry: HistoryEntry {
-            at: Timestamp::from_millis(row.get(2)?),
-            kind: known(3, row.get_ref(3)?.as_str()?, SubjectKind::parse)?,
-            subject: row.get::<_, String>(4)?.into(),
-            event: row.get::<_, String>(5)?.into(),
-            data,
-        },
-    })
-}
-
 fn decode(kind: &str, body: &str) -> Result<Item> {
     Item::decode(kind, body).map_err(|error| unreadable(0, error))
 }
 
-fn known<T>(column: usize, text: &str, parse: impl Fn(&str) -> Option<T>) -> Result<T> {
+pub fn known<T>(column: usize, text: &str, parse: impl Fn(&str) -> Option<T>) -> Result<T> {
     parse(text).ok_or_else(|| unreadable(column, format!("unknown value {text:?}")))
 }
 
-fn unreadable(column: usize, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> rusqlite::Error {
+pub fn unreadable(column: usize, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into())
 }

@@ -217,9 +217,41 @@ pub async fn history_is_filtered(store: &Arc<dyn Store>) {
     assert_eq!(events(of(Some("a"), Some("timer_completed"))).await, [""; 0]);
     let created = HistoryFilter { event: Some("timer.created".into()), ..of(Some("a"), None) };
     assert_eq!(events(created).await.len(), 3);
+    let event = |event: &str| HistoryFilter { event: Some(event.into()), ..of(None, None) };
+    assert_eq!(events(event("timer.paused")).await, ["a timer_paused timer.paused"]);
+    assert_eq!(
+        events(event("timer.created")).await.len(),
+        history(&**store).await.iter().filter(|one| one.entry.event == "timer.created").count()
+    );
+    let both = HistoryFilter { event: Some("timer.stopped".into()), ..of(None, Some("timer_stopped")) };
+    assert_eq!(events(both).await, ["a timer_stopped timer.stopped"]);
+    assert_eq!(events(event("wake.started")).await, [""; 0]);
     assert_eq!(events(of(Some("never"), None)).await, [""; 0]);
     assert_eq!(events(of(None, Some("timer_unknown"))).await, [""; 0]);
     assert_eq!(events(of(None, Some("b"))).await, ["b b session.opened"]);
+}
+
+/// A session may bear the name of an item in another; and entries outlive what they are about.
+pub async fn history_of_one_thing_is_found_wherever_it_is(store: &Arc<dyn Store>) {
+    run(&**store, "a", mission("timer_1", "x", 5), at(0)).await;
+    run(&**store, "timer_1", mission("timer_2", "x", 600), at(1)).await;
+    run(&**store, "a", fire(&["timer_1"]), at(5)).await;
+    let told = call(&**store, "a", collect("lease", 1), at(6)).await.riding;
+    run(&**store, "a", commit_lease("lease"), at(100)).await;
+    let seqs = async |subject: &str, after: Option<i64>, limit| -> Vec<String> {
+        let filter = HistoryFilter { subject: Some(subject.into()), after, limit, ..HistoryFilter::default() };
+        let found = store.history(filter).await.unwrap();
+        found.iter().map(|found| format!("{} {}", found.session, found.entry.event)).collect()
+    };
+    let both = ["a timer.completed", "timer_1 session.opened", "a timer.created"];
+    assert_eq!(seqs("timer_1", None, ALL).await, both);
+    assert_eq!(seqs("timer_1", None, 2).await, both[..2]);
+    assert_eq!(seqs("timer_1", Some(0), 2).await, [both[2], both[1]]);
+    let message = &*told[0].id;
+    assert_eq!(seqs(message, None, ALL).await, ["a message.delivered"]);
+    purge_all(&**store, at(50), ALL).await;
+    assert!(store.load_items(iids(&["timer_1"])).await.unwrap().is_empty());
+    assert_eq!(seqs(message, None, ALL).await, ["a message.delivered"], "the timer is gone");
 }
 
 pub async fn history_is_read_in_both_directions(store: &Arc<dyn Store>) {

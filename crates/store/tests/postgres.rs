@@ -7,7 +7,7 @@ mod drive;
 use drive::*;
 use reveille_core::{Needs, command::Select};
 use reveille_store::{
-    HistoryFilter, ItemFilter, Order, PostgresOptions, PostgresStore, SessionFilter, Store, postgres,
+    HistoryFilter, ItemFilter, Order, PostgresOptions, PostgresStore, SessionFilter, Store, StoreError, postgres,
 };
 use scratch_postgres::{Care, Cluster};
 use std::sync::Arc;
@@ -161,6 +161,30 @@ async fn a_database_of_the_first_format_is_gone_on_with() {
     store.close().await;
     // And once more, as every start does.
     open(&options).await.close().await;
+}
+
+#[tokio::test]
+async fn a_database_of_a_later_version_is_refused_untouched() {
+    let cluster = Cluster::shared();
+    let url = cluster.database();
+    let (database, options) = (url.rsplit('/').next().unwrap(), PostgresOptions::new(&url));
+    let store = open(&options).await;
+    work(&store, "demo").await;
+    store.close().await;
+    cluster
+        .sql(database, "INSERT INTO reveille.format VALUES (3); ALTER TABLE reveille.sessions ADD COLUMN later text");
+    let content = || {
+        let tables = ["format", "servers", "sessions", "items", "messages", "history", "tallies", "nodes"];
+        tables.map(|table| cluster.sql(database, &format!("SELECT * FROM reveille.{table} t ORDER BY t")))
+    };
+    let before = content();
+    let looked = postgres::inspect(&options).await.unwrap_err();
+    let refused = PostgresStore::open(&options, Some("srv_new"), "x").await.err().unwrap();
+    for error in [looked, refused] {
+        assert!(matches!(error, StoreError::NewerSchema { found: 3, known: 2 }), "{error:?}");
+        assert_eq!(error.code(), "storage_newer");
+    }
+    assert_eq!(content(), before);
 }
 
 #[tokio::test]

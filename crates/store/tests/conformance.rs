@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "conformance/calendar.rs"]
+mod calendar;
 #[path = "conformance/commit.rs"]
 mod commit;
 mod drive;
@@ -74,6 +76,8 @@ macro_rules! backend {
                 sessions::a_conversation_is_kept_in_order_and_apart
                 sessions::a_conversation_goes_with_its_session
                 sessions::agents_are_set_replaced_and_removed
+                calendar::quiet_hours_are_kept_changed_and_taken_away
+                calendar::what_follows_the_calendar_is_stored_and_fired
                 load::a_session_that_does_not_exist_is_empty
                 load::only_what_is_needed_is_loaded
                 load::items_by_id_come_in_the_order_asked_for

@@ -31,6 +31,7 @@ use std::{
 
 const STATUSES: [&str; 9] =
     ["running", "completed", "stopped", "scheduled", "due", "missed", "pending", "disabled", "waiting"];
+const EVENTS: [&str; 4] = ["timer.created", "timer.completed", "message.delivered", "wake.started"];
 const SESSIONS: u8 = 3;
 const SLOTS: u8 = 10;
 const STEPS_MAX: usize = 80;
@@ -71,6 +72,8 @@ enum Step {
 enum Wish {
     Create { slot: u8, mission: bool, text: String, secs: u64, key: Option<(u8, u8)> },
     Continue { slot: u8, total_ms: Option<u64>, timeout: Option<u64>, reason: Option<String> },
+    Plan { slot: u8, rule: u8, max: Option<u32> },
+    SetQuiet { hours: Option<u8> },
     Cancel { slot: u8, note: Option<String> },
     Pause { slot: u8, secs: u64 },
     Resume { slot: u8 },
@@ -108,6 +111,7 @@ enum Look {
     History {
         session: Option<u8>,
         slot: Option<u8>,
+        event: Option<Index>,
         after: Option<i64>,
         before: Option<i64>,
         limit: usize,
@@ -138,6 +142,9 @@ fn wish() -> impl Strategy<Value = Wish> {
             .prop_map(|(slot, mission, text, secs, key)| Wish::Create { slot, mission, text, secs, key }),
         2 => (slot(), proptest::option::of(1..90_000u64), proptest::option::of(1..60u64), proptest::option::of(text()))
             .prop_map(|(slot, total_ms, timeout, reason)| Wish::Continue { slot, total_ms, timeout, reason }),
+        3 => (slot(), 0..3u8, proptest::option::of(1..4u32))
+            .prop_map(|(slot, rule, max)| Wish::Plan { slot, rule, max }),
+        2 => proptest::option::weighted(0.7, 0..23u8).prop_map(|hours| Wish::SetQuiet { hours }),
         2 => (slot(), proptest::option::of(text())).prop_map(|(slot, note)| Wish::Cancel { slot, note }),
         2 => (slot(), 1..60u64).prop_map(|(slot, secs)| Wish::Pause { slot, secs }),
         1 => slot().prop_map(|slot| Wish::Resume { slot }),
@@ -175,8 +182,11 @@ fn look() -> impl Strategy<Value = Look> {
             }
         ),
         (cursor(), limit()).prop_map(|(after, limit)| Look::Sessions { after, limit }),
-        (session(), slot(), number(), number(), limit())
-            .prop_map(|(session, slot, after, before, limit)| Look::History { session, slot, after, before, limit }),
+        (session(), slot(), cursor(), number(), number(), limit()).prop_map(
+            |(session, slot, event, after, before, limit)| {
+                Look::History { session, slot, event, after, before, limit }
+            }
+        ),
         limit().prop_map(|limit| Look::Deadlines { limit }),
         proptest::collection::vec(0..SLOTS, 0..6).prop_map(|slots| Look::LoadItems { slots }),
         (0..SESSIONS + 1, proptest::collection::vec(0..SLOTS, 0..6), 0..3u8)
@@ -316,6 +326,14 @@ impl Pair {
                     ask: Continuation { total, timeout, reason, mission: None, until: None },
                     task: None,
                 }
+            }
+            Wish::Plan { slot, rule, max } => {
+                let rule = ["30s", "2m", "*/5 * * * *"][usize::from(rule)];
+                drive::plan(self.id(slot).as_str(), drive::every(rule, max))
+            }
+            Wish::SetQuiet { hours } => {
+                let quiet = hours.map(|hour| drive::quiet(&format!("{hour:02}:00"), &format!("{:02}:30", hour + 1)));
+                Command::SetQuiet { quiet }
             }
             Wish::Cancel { slot, note } => Command::Cancel { id: self.id(slot), note },
             Wish::Pause { slot, secs } => {
@@ -495,11 +513,11 @@ impl Pair {
                     store.sessions(SessionFilter { after, limit: *limit, ..SessionFilter::default() }).await.unwrap();
                 found.iter().map(|(_, session)| format!("{session:?}")).collect()
             }
-            Look::History { session, slot, after, before, limit } => {
+            Look::History { session, slot, event, after, before, limit } => {
                 let filter = HistoryFilter {
                     session: session.map(|session| sid(&session_name(session))),
                     subject: slot.map(|slot| self.id(slot).to_string()),
-                    event: None,
+                    event: event.as_ref().map(|event| EVENTS[event.index(EVENTS.len())].to_owned()),
                     after: *after,
                     before: *before,
                     limit: *limit,

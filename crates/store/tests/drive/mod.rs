@@ -3,12 +3,13 @@
 #![allow(dead_code)] // each test binary uses its own part of it
 
 use reveille_core::{
-    AgentId, Batch, Call, Command, Condition, Decision, Item, ItemId, LeaseId, Limits, Message, Millis, Needs, Purpose,
-    Reject, RequestKey, Session, SessionId, Timestamp, Utterance,
+    AgentId, Batch, Call, CatchUp, Command, Condition, Decision, Item, ItemId, LeaseId, Limits, Message, Millis, Needs,
+    Purpose, Quiet, Recurrence, Reject, RequestKey, Session, SessionId, Timestamp, Utterance, When, Zone,
     call::{End, Report},
     command::{Ride, Select, State},
     condition::Wanted,
     decide,
+    recurrence::Rule,
     reminder::{Ask, Change, Content, Due},
     session_timer::{Action, Reset, Spec},
     utterance::Role,
@@ -71,6 +72,25 @@ pub fn create(id: &str, purpose: Purpose, seconds: u64, key: Option<RequestKey>)
         key,
         task: None,
     }
+}
+
+/// A mission that follows the calendar.
+pub fn plan(id: &str, when: When) -> Command {
+    let purpose = Purpose::Mission(format!("早报 {id}"));
+    Command::Plan { id: iid(id), purpose, when: Box::new(when), timeout: None, key: None, task: None }
+}
+
+/// By an interval or a cron time of Shanghai; every time that was missed is told.
+pub fn every(rule: &str, max_fires: Option<u32>) -> When {
+    let zone = Zone::named("zone", "Asia/Shanghai").expect("a zone");
+    let rule = Rule::parse(&rule.into(), Some(zone), &Limits::default()).expect("a rule");
+    When::Every { first: None, recurrence: Recurrence::new(rule, CatchUp::All, max_fires) }
+}
+
+/// Every day, in Shanghai.
+pub fn quiet(from: &str, to: &str) -> Quiet {
+    let window = serde_json::json!([{"zone": "Asia/Shanghai", "from": from, "to": to}]);
+    serde_json::from_value(window).expect("quiet hours")
 }
 
 pub fn keyed(id: &str, key: &str, fingerprint: &str, seconds: u64) -> Command {

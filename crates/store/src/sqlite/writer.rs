@@ -15,7 +15,7 @@ use std::{
     fs::File,
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
         mpsc,
     },
     thread,
@@ -76,9 +76,10 @@ impl Start {
         };
         let closing = writer.serve(jobs);
         drop(writer);
+        let failing = checkpointer.failing.clone();
         // Two checkpoints exclude each other, and only the last one leaves everything in the one file.
         checkpointer.finish();
-        let _ = connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
+        checkpoint(&connection, "TRUNCATE", &failing);
         drop(connection);
         // Closing would not do: a process that is just being started may hold a copy of the descriptor for a moment.
         let _ = lock.unlock();
@@ -255,7 +256,7 @@ impl Writer<'_> {
     fn checkpoint_if_large(&mut self) {
         let pages = self.log_pages.load(Ordering::Relaxed);
         if pages > LOG_PAGES_MAX {
-            let _ = self.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
+            checkpoint(self.connection, "TRUNCATE", &self.checkpointer.failing);
         } else if pages > LOG_PAGES_CHECKPOINT {
             // Full: one is already on its way.
             let _ = self.checkpointer.wishes.try_send(());
@@ -266,21 +267,25 @@ impl Writer<'_> {
 /// A thread that copies the log back into the database whenever it is told to.
 pub struct Checkpointer {
     wishes: mpsc::SyncSender<()>,
+    /// The last one did not work.
+    failing: Arc<AtomicBool>,
     thread: thread::JoinHandle<()>,
 }
 
 impl Checkpointer {
     pub fn start(connection: Connection) -> Result<Self, StoreError> {
         let (wishes, queue) = mpsc::sync_channel::<()>(1);
+        let failing = Arc::<AtomicBool>::default();
+        let shared = failing.clone();
         let thread = thread::Builder::new()
             .name("sqlite-checkpointer".into())
             .spawn(move || {
                 while queue.recv().is_ok() {
-                    let _ = connection.execute_batch("PRAGMA wal_checkpoint(PASSIVE)");
+                    checkpoint(&connection, "PASSIVE", &shared);
                 }
             })
             .map_err(|error| StoreError::Failed(error.to_string()))?;
-        Ok(Self { wishes, thread })
+        Ok(Self { wishes, failing, thread })
     }
 
     fn finish(self) {
@@ -289,9 +294,50 @@ impl Checkpointer {
     }
 }
 
+/// Writes the log back into the database. What cannot be written back stays in the log, which is synced: nothing is lost and
+/// nothing need be refused, so this is no reason to call the store broken. But the log grows meanwhile, until the disk is full:
+/// that it began, and that it is over, is worth a line each.
+fn checkpoint(connection: &Connection, mode: &str, failing: &AtomicBool) {
+    let done = connection.execute_batch(&format!("PRAGMA wal_checkpoint({mode})"));
+    match (done, failing.load(Ordering::Relaxed)) {
+        (Ok(()), true) => tracing::info!("the database's log is written back again"),
+        (Err(error), false) => {
+            tracing::warn!(%error, "the database's log cannot be written back; nothing is lost, but it grows");
+        }
+        (Ok(()), false) | (Err(_), true) => return,
+    }
+    failing.fetch_xor(true, Ordering::Relaxed);
+}
+
 fn refused(error: rusqlite::Error) -> CommitError {
     match error.sqlite_error_code() {
         Some(ErrorCode::ConstraintViolation) => CommitError::IdTaken,
         _ => failed(error).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_log_that_cannot_be_written_back_is_noticed_until_it_can() {
+        let directory = tempfile::tempdir().unwrap();
+        let connection = Connection::open(directory.path().join("x.db")).unwrap();
+        connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(())).unwrap();
+        let failing = AtomicBool::default();
+        let seen = |expected: bool| {
+            checkpoint(&connection, "TRUNCATE", &failing);
+            assert_eq!(failing.load(Ordering::Relaxed), expected);
+        };
+        seen(false);
+        // One's own transaction is in the way of it.
+        connection.execute_batch("BEGIN; CREATE TABLE t (x)").unwrap();
+        seen(true);
+        seen(true);
+        connection.execute_batch("COMMIT").unwrap();
+        seen(false);
     }
 }

@@ -51,7 +51,8 @@ async fn baseline(kind: &str, dir: &Path, requests: usize) -> anyhow::Result<(f6
 
 const BODY: &str = r#"{"total_duration":86400,"mission":"restart the server"}"#;
 
-async fn ours(dir: &Path, pending: usize, round: usize) -> anyhow::Result<(f64, f64)> {
+/// Of the real binary on SQLite.
+pub async fn ours(dir: &Path, pending: usize, round: usize) -> anyhow::Result<(f64, f64)> {
     let directory = seed::directory(dir, pending).await?;
     let server = Server::reveille(directory.path())?;
     let rate = load::run(&server.address, CONNECTIONS, REQUESTS, move |connection, number| {

@@ -1,10 +1,11 @@
-//! One, two and three nodes on one PostgreSQL, with what PostgreSQL itself and others' job queues do on it in the same
-//! run: creates, lateness and a burst.
+//! One, two and three nodes on one PostgreSQL, with what PostgreSQL itself, others' job queues on it, and one server on SQLite
+//! do in the same run: creates, lateness, a burst, what it costs at rest, and a start after kill -9.
 
 use crate::{
     child::Server,
+    creates, idle,
     lateness::{Bench, LEAD_MS, SPREAD_MS, TIMERS},
-    load, queues, table,
+    load, queues, restart, seed, table,
 };
 use anyhow::{Context, ensure};
 use reveille_store::{PostgresOptions, PostgresStore};
@@ -27,14 +28,16 @@ pub async fn run(dir: &Path, pending: usize) -> anyhow::Result<()> {
     let floor = pgbench(&cluster)?;
     let mut rows = vec![["pgbench: single-row commits".into(), format!("{floor:.0}"), "1.00".into()]];
     for nodes in 1..=NODES_MAX {
-        let rate = creates(dir, &cluster.database(), nodes).await?;
+        let rate = creates_on(dir, &cluster.database(), nodes).await?;
         rows.push([format!("reveille, {}", named(nodes)), format!("{rate:.0}"), format!("{:.2}", rate / floor)]);
     }
     let full = cluster.database();
-    seed(&cluster, &full, pending).await?;
-    let rate = creates(dir, &full, 1).await?;
+    fill(&cluster, &full, pending).await?;
+    let rate = creates_on(dir, &full, 1).await?;
     let name = format!("reveille, 1 node, {pending} pending");
     rows.push([name, format!("{rate:.0}"), format!("{:.2}", rate / floor)]);
+    let (rate, _) = creates::ours(dir, 0, 0).await?;
+    rows.push(["reveille on SQLite".into(), format!("{rate:.0}"), format!("{:.2}", rate / floor)]);
     let others = queues::run(dir, &cluster)?;
     for peer in &others {
         let ratio = format!("{:.2}", peer.creates / floor);
@@ -44,19 +47,51 @@ pub async fn run(dir: &Path, pending: usize) -> anyhow::Result<()> {
     table::print(&title, ["", "creates/s", "× pgbench"], &rows);
 
     let mut rows = Vec::new();
+    let over_time = |number: usize| LEAD_MS + number as u64 * SPREAD_MS / TIMERS as u64;
     for nodes in 1..=NODES_MAX {
-        let late = fire(dir, &full, nodes, |number| LEAD_MS + number as u64 * SPREAD_MS / TIMERS as u64).await?;
+        let late = fire(dir, &full, nodes, over_time).await?;
         let burst = fire(dir, &full, nodes, |_| BURST_LEAD_MS).await?;
-        let [p50, p99] = [0.5, 0.99].map(|share| table::ms(table::percentile(&late, share)));
-        let burst = table::ms(burst[burst.len() - 1]);
-        rows.push([format!("reveille, {}, {pending} pending", named(nodes)), p50, p99, burst]);
+        rows.push(late_row(format!("reveille, {}, {pending} pending", named(nodes)), &late, &burst));
     }
-    for peer in others {
-        rows.push([peer.name, peer.late_p50, peer.late_p99, peer.burst]);
+    let file = seed::directory(dir, pending).await?;
+    let bench = Bench::start(file.path()).await?;
+    let (late, burst) = (bench.fire(over_time).await?, bench.fire(|_| BURST_LEAD_MS).await?);
+    bench.stop().await;
+    rows.push(late_row(format!("reveille on SQLite, {pending} pending"), &late, &burst));
+    for peer in &others {
+        rows.push([peer.name.clone(), peer.late_p50.clone(), peer.late_p99.clone(), peer.burst.clone()]);
     }
     let title = format!("Lateness on PostgreSQL, {TIMERS} over {} s; {TIMERS} at one instant", SPREAD_MS / 1000);
     table::print(&title, ["", "p50 ms", "p99 ms", "burst: last after ms"], &rows);
     println!("\nnone early, none lost, none twice");
+    at_rest(dir, &full, pending, &others).await
+}
+
+fn late_row(name: String, late: &[i64], burst: &[i64]) -> [String; 4] {
+    let [p50, p99] = [0.5, 0.99].map(|share| table::ms(table::percentile(late, share)));
+    [name, p50, p99, table::ms(burst[burst.len() - 1])]
+}
+
+/// The database's own memory and time are not counted, for anybody.
+async fn at_rest(dir: &Path, url: &str, pending: usize, others: &[queues::Peer]) -> anyhow::Result<()> {
+    let (own, file) = (tempfile::tempdir_in(dir)?, seed::directory(dir, pending).await?);
+    let node = || Server::node(own.path(), url);
+    let alone = || Server::reveille(file.path());
+    let starts: [(&str, &dyn Fn() -> anyhow::Result<Server>); 2] =
+        [("reveille, 1 node", &node), ("reveille on SQLite", &alone)];
+    let mut rows = Vec::new();
+    for (name, start) in starts {
+        let [resident, spent] = idle::watched(&start()?).await?;
+        let [_, firing] = restart::rounds(start).await?;
+        rows.push([format!("{name}, {pending} pending"), resident, spent, firing]);
+    }
+    for peer in others {
+        let [resident, spent] = peer.rest.clone();
+        rows.push([peer.name.clone(), resident, spent, peer.restart.clone()]);
+    }
+    let title = format!("At rest, and after kill -9 (ours: best / median of {})", restart::ROUNDS);
+    table::print(&title, ["", "resident MiB", "CPU ms in 10 s", "first overdue firing after ms"], &rows);
+    println!("\nothers with the 10,000 pending of their creates");
     Ok(())
 }
 
@@ -83,7 +118,7 @@ fn pgbench(cluster: &Cluster) -> anyhow::Result<f64> {
     Ok(rate.split_whitespace().next().context("a number")?.parse()?)
 }
 
-async fn creates(dir: &Path, url: &str, nodes: usize) -> anyhow::Result<f64> {
+async fn creates_on(dir: &Path, url: &str, nodes: usize) -> anyhow::Result<f64> {
     let directories: Vec<_> = (0..nodes).map(|_| tempfile::tempdir_in(dir)).collect::<Result<_, _>>()?;
     let servers: Vec<Server> =
         directories.iter().map(|directory| Server::node(directory.path(), url)).collect::<Result<_, _>>()?;
@@ -120,7 +155,7 @@ async fn fire(dir: &Path, url: &str, nodes: usize, due_in: impl Fn(usize) -> u64
 }
 
 /// Timers far in the future, made by the database from one that a server made.
-async fn seed(cluster: &Cluster, url: &str, pending: usize) -> anyhow::Result<()> {
+async fn fill(cluster: &Cluster, url: &str, pending: usize) -> anyhow::Result<()> {
     let bench = Bench::on(Arc::new(PostgresStore::open(&PostgresOptions::new(url), None, "bench").await?));
     let tomorrow = crate::seed::micros() / 1000 + 86_400_000;
     let made = bench.create("seed", &[tomorrow]).await?;

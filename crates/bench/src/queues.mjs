@@ -1,8 +1,10 @@
-// 10,000 creates with 64 at a time; 10,000 due over 10 s; 10,000 due at one instant. Prints one line of JSON.
+// 10,000 creates with 64 at a time; ten seconds in which nothing is due; 10,000 due over 10 s; 10,000 due at one instant.
+// `overdue` makes what nobody works on, `restart` waits for the first of it. Prints one line of JSON.
 import { readFileSync } from "node:fs";
 
-const [, , name, url] = process.argv;
+const [, , name, url, part] = process.argv;
 const COUNT = 10_000, AT_ONCE = 64, SPREAD_MS = 10_000;
+const OVERDUE = 100, OVERDUE_MS = 1_500, SETTLE_MS = 3_000, WATCHED_MS = 10_000;
 const version = JSON.parse(readFileSync(`node_modules/${name}/package.json`)).version;
 const later = new Date(Date.now() + 86_400_000);
 let fired = () => {};
@@ -51,16 +53,41 @@ async function late(queue, due) {
   return seen.sort((a, b) => a - b);
 }
 
+function said(result) {
+  console.log(JSON.stringify(result));
+  process.exit(0);
+}
+
+const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
+
+async function rest() {
+  await sleep(SETTLE_MS);
+  const before = process.cpuUsage();
+  await sleep(WATCHED_MS);
+  const { user, system } = process.cpuUsage(before);
+  return { resident: process.memoryUsage().rss / 1048576, cpu: (user + system) / 1000 };
+}
+
 const queue = await (name === "pg-boss" ? pgboss() : graphile());
+if (part === "overdue") {
+  const due = new Date(Date.now() + OVERDUE_MS);
+  await many(OVERDUE, () => queue.create("measured", due));
+  said({});
+}
+if (part === "restart") {
+  const first = new Promise((done) => { fired = () => done(Date.now()); });
+  await queue.start();
+  said({ first: await first });
+}
 const began = performance.now();
 await many(COUNT, () => queue.create("later", later));
 const creates = COUNT / ((performance.now() - began) / 1000);
 await queue.start();
+const { resident, cpu } = await rest();
 // Nothing is due before all of it is made.
 const lead = (COUNT / creates) * 1000 * 1.5 + 3000;
 let base = Date.now() + lead;
 const spread = await late(queue, (number) => base + (number * SPREAD_MS) / COUNT);
 base = Date.now() + lead;
 const burst = await late(queue, () => base);
-console.log(JSON.stringify({ version, creates, p50: spread[COUNT / 2], p99: spread[COUNT * 0.99], burst: burst[COUNT - 1] }));
-process.exit(0);
+said({ version, creates, p50: spread[COUNT / 2], p99: spread[COUNT * 0.99], burst: burst[COUNT - 1], resident, cpu });

@@ -11,23 +11,29 @@ const OVERDUE: usize = 100;
 const DUE_MS: u64 = 1_500;
 
 /// Each start is measured this often; best and median are shown.
-const ROUNDS: usize = 5;
+pub const ROUNDS: usize = 5;
 
 pub async fn run(dir: &Path, pending: usize) -> anyhow::Result<()> {
     let mut rows = Vec::new();
     for pending in [100_000, pending] {
         let directory = seed::directory(dir, pending).await?;
-        let (mut listening, mut firing) = (Vec::new(), Vec::new());
-        for round in 0..ROUNDS {
-            let (listens, fires) = restart(directory.path(), round).await?;
-            listening.push(listens);
-            firing.push(fires);
-        }
-        rows.push([pending.to_string(), figures(&mut listening), figures(&mut firing)]);
+        let [listening, firing] = rounds(|| Server::reveille(directory.path())).await?;
+        rows.push([pending.to_string(), listening, firing]);
     }
     let title = format!("Restart after kill -9, from the start of the process, best / median of {ROUNDS}");
     table::print(&title, ["pending", "listening after ms", "first overdue firing after ms"], &rows);
     Ok(())
+}
+
+/// Milliseconds to listening and to the first firing of a server that is killed and started again, best / median.
+pub async fn rounds(start: impl Fn() -> anyhow::Result<Server>) -> anyhow::Result<[String; 2]> {
+    let (mut listening, mut firing) = (Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        let (listens, fires) = restart(&start, round).await?;
+        listening.push(listens);
+        firing.push(fires);
+    }
+    Ok([figures(&mut listening), figures(&mut firing)])
 }
 
 fn figures(micros: &mut [i64]) -> String {
@@ -36,8 +42,8 @@ fn figures(micros: &mut [i64]) -> String {
 }
 
 /// Kills a server with timers that fall due while it is down; microseconds to listening and to the first firing.
-async fn restart(dir: &Path, round: usize) -> anyhow::Result<(i64, i64)> {
-    let mut server = Server::reveille(dir)?;
+async fn restart(start: &impl Fn() -> anyhow::Result<Server>, round: usize) -> anyhow::Result<(i64, i64)> {
+    let mut server = start()?;
     let body = format!(r#"{{"total_duration":{},"mission":"overdue"}}"#, DUE_MS as f64 / 1000.0);
     let made_at = seed::now().as_millis();
     load::run(&server.address, 10, OVERDUE, move |connection, _| {
@@ -46,7 +52,7 @@ async fn restart(dir: &Path, round: usize) -> anyhow::Result<(i64, i64)> {
     .await?;
     server.kill()?;
     tokio::time::sleep(Duration::from_millis(DUE_MS + 500)).await;
-    let server = Server::reveille(dir)?;
+    let server = start()?;
     let listening = server.began.elapsed().as_micros() as i64;
     let first = first_firing(&server.address, made_at).await?;
     Ok((listening, first * 1000 - server.began_at))

@@ -236,11 +236,34 @@ fn decode(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Debian's Chromium and its driver, brought by apt where they are missing.
+/// Debian's Chromium and its driver, brought by apt where they are missing; and letters for what people write, without which
+/// pictures would show boxes.
 fn installed() {
     let lock = File::create(Path::new(env!("CARGO_TARGET_TMPDIR")).join("chromium.lock")).unwrap();
     lock.lock().unwrap();
     install(&["chromium", "chromedriver"], &["chromium", "chromium-driver"]);
+    install(&["fc-list"], &["fontconfig"]);
+    // By the languages they are for; the second is that of emoji.
+    for (language, font) in [("zh", "fonts-noto-cjk"), ("und-zsye", "fonts-noto-color-emoji")] {
+        let is_there = || {
+            let found = Sync::new("fc-list").arg(format!(":lang={language}")).output();
+            found.is_ok_and(|found| !found.stdout.is_empty())
+        };
+        assert!(
+            is_there() || apt(&[font]) && is_there(),
+            "apt could not install {font}, or any other font for {language}"
+        );
+    }
+}
+
+/// Whether these packages are installed now.
+fn apt(packages: &[&str]) -> bool {
+    let run = |arguments: &[&str]| {
+        let output = Sync::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive").output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    let wanted = [&["install", "--yes", "--no-install-recommends"], packages].concat();
+    run(&wanted) || run(&["update"]) && run(&wanted)
 }
 
 /// Packages for programs that are not there.
@@ -252,15 +275,8 @@ pub fn install(programs: &[&str], packages: &[&str]) {
     if programs.iter().all(&is_there) {
         return;
     }
-    let run = |arguments: &[&str]| {
-        let output = Sync::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive").output();
-        output.is_ok_and(|output| output.status.success())
-    };
-    let mut wanted = vec!["install", "--yes", "--no-install-recommends"];
-    wanted.extend(packages);
-    let done = run(&wanted) || run(&["update"]) && run(&wanted);
     assert!(
-        done && programs.iter().all(is_there),
+        apt(packages) && programs.iter().all(is_there),
         "this test needs {programs:?}, and apt could not install {packages:?}; install them and put them on the PATH"
     );
 }

@@ -1,9 +1,10 @@
-// <reveille-timer timer-id="timer_…">: one timer as a row of a chat, alive. Attributes: `server` (address, this page's
-// unless given), `token`, `tool` (which call the row stands for; `read_timer` shows all fields), `readonly`, `pause-for`.
+// <reveille-timer timer-id="timer_…">: one timer as a row of a chat, alive. Attributes: `server` (address, the one
+// that this file is from unless given), `token`, `tool` (which call the row stands for; `read_timer` shows all fields), `readonly`, `pause-for`.
 
 import { now as clockNow, onTick } from '../lib/clock.js';
 import { h, say } from '../lib/dom.js';
 import { countdown, exact, instant, length, statusName } from '../lib/format.js';
+import { oneAtATime } from '../lib/load.js';
 import { segment, server } from '../lib/server.js';
 import { actions, awaited, condition, isLive, left as leftOf, purpose, schedule, seen, standby, waits } from '../lib/timer.js';
 import { bar, setBar } from '../parts/bar.js';
@@ -24,10 +25,13 @@ export class ReveilleTimer extends HTMLElement {
   #timer = null;
   #undo = [];
   #parts = null;
+  /// Given up for another timer: no answer is taken for that of another.
+  #load = oneAtATime((signal) => this.#read(signal));
 
   connectedCallback() {
+    this.#forget();
     this.#build();
-    const [from, load] = [this.#server, () => this.#load()];
+    const [from, load] = [this.#server, () => this.#load.anew()];
     from.addEventListener('back', load);
     this.#undo = [
       () => from.removeEventListener('back', load),
@@ -44,9 +48,15 @@ export class ReveilleTimer extends HTMLElement {
 
   attributeChangedCallback(name, old, value) {
     if (!this.isConnected || old === value) return;
+    if (name === 'timer-id') this.#load.giveUp();
+    this.#forget();
     this.#build();
-    if (name === 'timer-id') this.#load();
-    else this.#show();
+    if (!this.#timer) this.#load();
+  }
+
+  /// What is known is another timer's by now, unless the page has set this one itself.
+  #forget() {
+    if (this.#timer?.timer_id !== this.getAttribute('timer-id')) this.#timer = null;
   }
 
   /// What the API says of a timer; set it to spare a request.
@@ -64,13 +74,14 @@ export class ReveilleTimer extends HTMLElement {
     return server(this.getAttribute('server') ?? '', this.getAttribute('token') ?? '');
   }
 
-  async #load() {
+  async #read(signal) {
     const id = this.getAttribute('timer-id');
     if (!id) return;
     try {
-      this.timer = await this.#server.get(`/api/timers/${segment(id)}`);
+      const timer = await this.#server.get(`/api/timers/${segment(id)}`, {}, signal);
+      if (!signal.aborted) this.timer = timer;
     } catch (error) {
-      this.#complain(error);
+      if (!signal.aborted) this.#complain(error);
     }
   }
 
@@ -125,11 +136,12 @@ export class ReveilleTimer extends HTMLElement {
 
   async #act(action) {
     const body = action === 'pause' ? { pause_duration: this.getAttribute('pause-for') ?? '5m' } : {};
+    const { timer_id: id } = this.#timer;
     try {
-      await this.#server.post(`/api/timers/${segment(this.#timer.timer_id)}/${action}`, body);
+      await this.#server.post(`/api/timers/${segment(id)}/${action}`, body);
       await this.#load();
     } catch (error) {
-      this.#complain(error);
+      if (this.getAttribute('timer-id') === id) this.#complain(error);
     }
   }
 

@@ -52,7 +52,7 @@ class Server extends EventTarget {
   put = (path, body) => this.request('PUT', path, { body });
   delete = (path) => this.request('DELETE', path);
 
-  stats = () => this.get('/api/stats');
+  stats = (signal) => this.get('/api/stats', {}, signal);
 
   /// Sets the clock by the server's.
   async setClock() {
@@ -79,7 +79,7 @@ class Server extends EventTarget {
 
   #follow() {
     this.#stream = new Stream({
-      key: `${this.#base || location.origin} ${this.#token}`,
+      key: `${this.#base} ${this.#token}`,
       open: (after, signal) => this.#events(after, signal),
       tell: (what, of) => this.#told(what, of),
     });
@@ -113,9 +113,12 @@ class Server extends EventTarget {
 }
 
 const servers = new Map();
+/// Where this file is from: also in the page of another app, whose own address is none of ours.
+const OWN = new URL(import.meta.url).origin;
 
-/// The server at this address; one connection however many ask.
-export function server(base = '', token = '') {
+/// The server at this address, the one that this file is from unless given; one connection however many ask.
+export function server(address = '', token = '') {
+  const base = address.replace(/\/+$/, '') || OWN;
   const key = `${base} ${token}`;
   if (!servers.has(key)) servers.set(key, new Server(base, token));
   return servers.get(key);

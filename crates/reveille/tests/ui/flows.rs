@@ -56,6 +56,14 @@ async fn a_timer_is_set_watched_paused_resumed_and_stopped() {
         .await;
     let left = text(&format!("{} .row-left", row(&id)));
     let frozen = browser.run(&format!("return {left}"), json!([])).await;
+    // Paused for longer, and it stays what it is.
+    let paused_until = async || Other::of(&server.url).get(&format!("/api/timers/{id}")).await["pause_until"].as_i64();
+    let first = paused_until().await;
+    browser.click(&format!("{} [data-action=pause]", row(&id))).await;
+    browser.fill("dialog input[name=pause_duration]", "2h").await;
+    browser.click("dialog button[type=submit]").await;
+    browser.until("it is done", "!document.querySelector('dialog')").await;
+    assert!(paused_until().await > first, "{first:?}");
     browser.wait_for("await new Promise((done) => setTimeout(done, 1300)); return 1").await;
     assert_eq!(browser.run(&format!("return {left}"), json!([])).await, frozen, "time stands still");
 
@@ -112,20 +120,36 @@ async fn a_waiting_call_shows_both_durations_and_is_released_and_told() {
         )
         .await;
 
+    // What is paused can be let go of as well, and then nothing is next.
+    browser.click(".timer-row [data-action=pause]").await;
+    browser.click("dialog button[type=submit]").await;
+    browser.until("it is paused", "document.querySelector('.timer-row')?.dataset.status === 'paused'").await;
+    browser.click(".timer-row [data-action=cancel]").await;
+    browser.click("dialog button[type=submit]").await;
+    browser.until("it is done", "!document.querySelector('dialog')").await;
+    browser.run("location.hash = '#/'", json!([])).await;
+    browser
+        .until("it is not next", "document.querySelector('.next-text')?.textContent.includes('paused: 1 timer')")
+        .await;
+
     // A message appears as it comes, as text whatever it is.
     let evil = "<img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script>";
     Other::of(&server.url).mission("evil", 1, evil).await;
     browser.run("location.hash = '#/'", json!([])).await;
     let said = browser.until("the message", "document.querySelector('.said .said-rest')?.textContent").await;
     assert!(said.as_str().unwrap().contains(evil), "{said}");
-    for page in ["timers", "history", "sessions/evil", "deliveries"] {
+    Other::of(&server.url).post("/api/sessions/evil/tools/read_timer", json!({})).await; // and so it is told
+    // On every page that has it, and none of it is an element.
+    let ended = "[...document.querySelectorAll('.segment')].find((one) => one.textContent === 'Ended').click()";
+    for (page, first) in [("", ""), ("timers", ended), ("history", ""), ("sessions/evil", ""), ("deliveries", "")] {
         browser.run("location.hash = arguments[0]", json!([format!("#/{page}")])).await;
-        browser.until(page, "document.querySelector('#main .page').innerText.length > 20").await;
+        browser.run(first, json!([])).await;
+        let shown = format!("document.querySelector('#main .page').textContent.includes({})", json!(evil));
+        browser.until(&format!("#/{page} shows it"), &shown).await;
+        let elements =
+            "document.querySelectorAll('#main img, #main script').length + (document.title.includes('broken') ? 1 : 0)";
+        assert_eq!(browser.run(&format!("return {elements}"), json!([])).await, 0, "#/{page}");
     }
-    browser.until("the session's page shows it", "1").await;
-    let elements =
-        "document.querySelectorAll('#main img, #main script').length + (document.title.includes('broken') ? 1 : 0)";
-    assert_eq!(browser.run(&format!("return {elements}"), json!([])).await, 0);
     browser.quiet().await;
     browser.close().await;
 }
@@ -161,85 +185,6 @@ async fn what_others_do_is_seen_within_a_second_and_after_a_restart() {
     let third = Other::of(&server.url).mission("elsewhere", 100, "third").await;
     browser.until("the third", &format!("document.querySelector('{}')", row(&third))).await;
     browser.close().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn embedded_elements_live_in_another_apps_page() {
-    let app = axum_page().await;
-    let home = Home::default();
-    home.write_config(&format!("allowed_hosts = [\"{}\"]\n", app.trim_start_matches("http://")));
-    let server = home.serve().await;
-    let other = Other::of(&server.url);
-    let id = other.mission("chat", 400, "<b>bold</b>").await;
-    let browser = Browser::open(Look::default()).await;
-    browser.goto(&format!("{app}/?server={}&timer={id}", server.url)).await;
-    let inside = "document.querySelector('reveille-timer')?.shadowRoot";
-    browser.until("the timer", &format!("{inside}?.querySelector('.purpose')?.textContent === '<b>bold</b>'")).await;
-    browser.run(&format!("{inside}.querySelector('[data-action=pause]').click()"), json!([])).await;
-    browser.until("it is paused", &format!("{inside}.querySelector('.status').textContent === 'paused'")).await;
-    other.post(&format!("/api/timers/{id}/resume"), json!({})).await;
-    browser
-        .until("it is resumed elsewhere", &format!("{inside}.querySelector('.status').textContent === 'running'"))
-        .await;
-    other.mission("chat", 1, "say so").await;
-    let message = "document.querySelector('reveille-message')?.shadowRoot?.querySelector('.text')?.textContent.includes('say so')";
-    browser.until("the message", message).await;
-    browser.quiet().await;
-    browser.close().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn elements_go_by_the_clock_of_their_server() {
-    let home = Home::default();
-    let mut command = home.command(&["serve", "--listen", "127.0.0.1:0", "--manual-clock=2020-02-02T02:00:00Z"]);
-    command.stderr(std::process::Stdio::null());
-    let server = Daemon::start(command).await;
-    let other = Other::of(&server.url);
-    other.mission("past", 900, "look").await;
-    other.post("/api/clock/advance", json!({"by": "5m"})).await;
-    let browser = Browser::open(Look::default()).await;
-    browser.goto(&format!("{}/ui/embed.html", server.url)).await;
-    let inside = "document.querySelector('reveille-timer')?.shadowRoot";
-    browser
-        .until("ten minutes are left", &format!("/^(9:5|10:00)/.test({inside}?.querySelector('.left')?.textContent)"))
-        .await;
-    browser
-        .until(
-            "a third has passed",
-            &format!("Math.abs({inside}.querySelector('.bar').getAttribute('aria-valuenow') - 33) <= 2"),
-        )
-        .await;
-    browser.quiet().await;
-    browser.close().await;
-}
-
-/// A page of somebody else's, which embeds our elements.
-pub async fn axum_page() -> String {
-    let page = r#"<!doctype html><html lang="en"><title>An app</title><body><script type="module">
-        const params = new URLSearchParams(location.search), server = params.get('server');
-        await import(`${server}/ui/embed.js`);
-        const timer = document.createElement('reveille-timer');
-        timer.setAttribute('server', server); timer.setAttribute('timer-id', params.get('timer'));
-        const message = document.createElement('reveille-message');
-        message.setAttribute('server', server); message.setAttribute('session', 'chat');
-        document.body.append(timer, message);
-    </script><link rel="icon" href="data:,"></body></html>"#;
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        use tokio::io::{AsyncReadExt, AsyncWriteExt};
-        while let Ok((mut stream, _)) = listener.accept().await {
-            tokio::spawn(async move {
-                let _ = stream.read(&mut [0; 4096]).await;
-                let head = format!(
-                    "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-                    page.len()
-                );
-                let _ = stream.write_all(format!("{head}{page}").as_bytes()).await;
-            });
-        }
-    });
-    format!("http://localhost:{}", address.port())
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,6 +6,7 @@
 mod access;
 mod browser;
 mod demo;
+mod elements;
 mod flows;
 mod forms;
 mod lists;

@@ -3,7 +3,7 @@
 use super::{
     Other,
     browser::{Browser, Look},
-    flows::axum_page,
+    elements::axum_page,
     support::process::{Daemon, Home},
 };
 use serde_json::json;

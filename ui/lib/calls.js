@@ -14,8 +14,8 @@ export const callState = (call) => (isRetrying(call) ? 'retrying' : call.status)
 export const callError = (call) => call.last_error ?? (call.last_status && `answered ${call.last_status}`);
 
 /// Those that failed, tried again or given up, the newest first; none where the server runs no agents of its own.
-export async function failing() {
+export async function failing(signal) {
   if (!(await has('/api/calls'))) return [];
-  const { calls } = await home.get('/api/calls', { status: 'waiting,failed', limit: READ_MAX });
+  const { calls } = await home.get('/api/calls', { status: 'waiting,failed', limit: READ_MAX }, signal);
   return calls.filter(isFailing);
 }

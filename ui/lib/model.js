@@ -2,6 +2,7 @@
 
 import { Collection } from './collection.js';
 import { has } from './features.js';
+import { oneAtATime } from './load.js';
 import { server } from './server.js';
 import { isArmed, isLive, isPending } from './timer.js';
 
@@ -33,10 +34,14 @@ export const reminders = () => all().reminders;
 /// Empty where the server runs no agents of its own.
 export const sessionTimers = () => all().sessionTimers;
 
-/// Loads now, and again whenever a lost connection is back.
-export function loads(page, load) {
-  listen(page, home, 'back', load);
+/// Loads now, and anew whenever a lost connection is back: one that was under way then may never be answered. Returns how to
+/// load again; `work(signal)` has nothing to say once its signal is aborted.
+export function loads(page, work) {
+  const load = oneAtATime(work);
+  listen(page, home, 'back', load.anew);
+  page.undo.push(load.giveUp);
   load();
+  return load;
 }
 
 /// Ties a listener to the life of a page.

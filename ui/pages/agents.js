@@ -6,6 +6,7 @@ import { Kept, arrange, debounced, h, say } from '../lib/dom.js';
 import { has } from '../lib/features.js';
 import { countdown, count, instant, length, plural, time } from '../lib/format.js';
 import { home, listen, loads, sessionTimers } from '../lib/model.js';
+import { mayOperate } from '../lib/rights.js';
 import { segment } from '../lib/server.js';
 import { isArmed, opensAt } from '../lib/timer.js';
 import { agentConfig } from '../parts/agent-config.js';
@@ -25,37 +26,40 @@ export default function build(page) {
   const kept = new Kept();
   const problems = h('div', { role: 'alert', hidden: true });
   const cards = h('div', { class: 'stack' });
+  const others = h('div', { class: 'muted others', hidden: true });
   const body = h('div', { class: 'stack' }, loading());
   page.main.append(h('div', { class: 'page-head' }, h('h1', {}, 'Agents')), body);
 
-  async function load() {
+  async function read(signal) {
     try {
       if (!(await has('/api/agents'))) {
         body.replaceChildren(empty('This server runs no agents of its own.', 'What agents in other programs wait for is under Sessions.'));
         return;
       }
       const [{ agents, problems: wrong = [] }, { entries }, calls] = await Promise.all([
-        home.get('/api/agents'),
-        home.get('/api/history', { event: 'session_timer.triggered', limit: FIRINGS_READ }),
-        failing(),
+        home.get('/api/agents', {}, signal),
+        home.get('/api/history', { event: 'session_timer.triggered', limit: FIRINGS_READ }, signal),
+        failing(signal),
       ]);
-      const configs = await Promise.all(agents.slice(0, AGENTS_MAX).map(read));
-      show(configs, entries, calls, wrong, agents.length - configs.length);
+      const configs = await Promise.all(agents.slice(0, AGENTS_MAX).map((one) => configured(one, signal)));
+      if (!signal.aborted) show(configs, entries, calls, wrong, agents.slice(AGENTS_MAX));
     } catch (error) {
-      body.replaceChildren(failed(error));
+      if (!signal.aborted) body.replaceChildren(failed(error));
     }
   }
 
   function show(agents, entries, calls, wrong, more) {
     problems.hidden = !wrong.length;
     problems.replaceChildren(...(wrong.length ? [h('div', { class: 'notice' }, h('p', { class: 'empty-title' }, 'The configuration as it is now is not in force; the last good one is.'), ...wrong.map((why) => h('p', { class: 'pre' }, why)))] : []));
-    const rest = more > 0 ? [h('p', { class: 'muted' }, `and ${plural(more, 'more agent')}`)] : [];
+    others.hidden = !more.length;
+    others.replaceChildren(...(more.length ? [h('p', {}, `and ${plural(more.length, 'more agent')}, of which only the name is read here:`), h('p', { class: 'pre' }, more.map(({ agent }) => agent).join('\n'))] : []));
     const rows = kept.rows(agents, card);
     rows.forEach((row, at) => row.show(doingsOf(agents[at], entries, calls)));
     arrange(cards, rows);
-    arrange(body, [problems, agents.length ? cards : empty('No agents are configured.', 'They come from the configuration file or PUT /api/agents/{tenant}/{chatbot}.'), ...rest]);
+    arrange(body, [problems, agents.length ? cards : empty('No agents are configured.', 'They come from the configuration file or PUT /api/agents/{tenant}/{chatbot}.'), others]);
   }
 
+  const load = loads(page, read);
   const again = debounced(load, 300, 1200);
   const looking = setInterval(() => document.hidden || load(), LOOK_AGAIN_MS);
   listen(page, sessionTimers(), 'change', again);
@@ -63,14 +67,13 @@ export default function build(page) {
     () => clearInterval(looking),
     home.onEvent((entry) => entry.kind === 'call' && again()),
     onTick((at) => cards.querySelectorAll('.countdown').forEach((one) => say(one, countdown(Number(one.dataset.at) - at)))));
-  loads(page, load);
 }
 
 /// One that makes no sense any more is shown with what is wrong, and hides none of the others.
-async function read({ agent, origin }) {
+async function configured({ agent, origin }, signal) {
   const [tenant, ...chatbot] = agent.split(':');
   try {
-    return { agent, origin, config: await home.get(`/api/agents/${segment(tenant)}/${segment(chatbot.join(':'))}`) };
+    return { agent, origin, config: await home.get(`/api/agents/${segment(tenant)}/${segment(chatbot.join(':'))}`, {}, signal) };
   } catch (error) {
     return { agent, origin, wrong: error.message };
   }
@@ -142,7 +145,7 @@ function firingRow({ at, session, data }) {
 function errorRow(one) {
   const again = isRetrying(one)
     ? h('span', { class: 'muted nowrap' }, one.next_attempt_at ? `next ${instant(one.next_attempt_at, now())}` : '')
-    : h('button', { class: 'button', type: 'button', onclick: () => replayCall(one) }, 'Try again');
+    : mayOperate() && h('button', { class: 'button', type: 'button', onclick: () => replayCall(one) }, 'Try again');
   const why = [callError(one), plural(one.attempts, 'attempt')].filter(Boolean).join(', ');
   return h('li', {}, chip(callState(one)), sessionLink(one.session), h('span', { class: 'end muted' }, time(one.created_at, now())),
     h('code', { class: 'whole' }, one.target), h('div', { class: 'whole error-line' }, h('p', { class: 'problem grow' }, why), again));

@@ -6,6 +6,7 @@ import { Kept, arrange, debounced, h } from '../lib/dom.js';
 import { has } from '../lib/features.js';
 import { instant, length, plural, time } from '../lib/format.js';
 import { home, loads } from '../lib/model.js';
+import { mayOperate } from '../lib/rights.js';
 import { segment } from '../lib/server.js';
 import { replayCall } from '../parts/act.js';
 import { announce, complain } from '../parts/announce.js';
@@ -28,13 +29,14 @@ export default function build(page) {
   const body = h('div', { class: 'deliveries' }, loading());
   page.main.append(h('div', { class: 'page-head' }, h('h1', {}, 'Deliveries')), filter.element, body);
 
-  async function load() {
+  async function read(signal) {
     try {
-      const [told, called] = await Promise.all([home.get('/api/deliveries', { limit: SHOWN }), calls()]);
+      const [told, called] = await Promise.all([home.get('/api/deliveries', { limit: SHOWN }, signal), calls(signal)]);
+      if (signal.aborted) return;
       deliveries = [...told.deliveries, ...called].sort((a, b) => b.at - a.at);
       update();
     } catch (error) {
-      body.replaceChildren(failed(error));
+      if (!signal.aborted) body.replaceChildren(failed(error));
     }
   }
 
@@ -48,16 +50,15 @@ export default function build(page) {
     arrange(body, [shown.length ? list : none]);
   }
 
-  const again = debounced(load, 200, 800);
+  const again = debounced(loads(page, read), 200, 800);
   page.undo.push(home.onEvent((entry) => /^(message|wake|call)\./.test(entry.event) && again()));
-  loads(page, load);
 }
 
 /// Webhooks and tools that agents of this server call, in the form of deliveries.
-async function calls() {
+async function calls(signal) {
   if (!(await has('/api/calls'))) return [];
   // What fails is shown however long ago it began.
-  const [{ calls: latest }, broken] = await Promise.all([home.get('/api/calls', { limit: SHOWN }), failing()]);
+  const [{ calls: latest }, broken] = await Promise.all([home.get('/api/calls', { limit: SHOWN }, signal), failing(signal)]);
   const found = new Map([...latest, ...broken].map((call) => [call.id, call]));
   return [...found.values()].map((call) => ({
     at: call.created_at,
@@ -85,7 +86,7 @@ function row(one) {
     h('div', { class: 'delivery-head' },
       chip(CHIPS[one.outcome] ?? one.outcome), h('code', {}, one.channel),
       h('a', { href: `#/sessions/${segment(one.session)}` }, one.session), h('span', { class: 'muted grow' }, note), time(one.at, now()),
-      isFailed(one) ? h('button', { class: 'button', type: 'button', onclick: () => retry(one) }, 'Try again') : null),
+      isFailed(one) && mayOperate() ? h('button', { class: 'button', type: 'button', onclick: () => retry(one) }, 'Try again') : null),
     one.text ? h('p', { class: 'delivery-text' }, one.text) : null,
     one.output ? h('pre', { class: 'delivery-output', tabindex: '0', 'aria-label': one.call ? 'What was answered' : 'Output of the command' }, one.output) : null);
 }

@@ -4,8 +4,9 @@ import { now, onTick } from '../lib/clock.js';
 import { debounced, h } from '../lib/dom.js';
 import { time } from '../lib/format.js';
 import { Log } from '../lib/log.js';
-import { home, loads } from '../lib/model.js';
+import { home, listen, loads } from '../lib/model.js';
 import { coming, past } from '../lib/moments.js';
+import { mayOperate } from '../lib/rights.js';
 import { segment } from '../lib/server.js';
 import { announce, complain } from '../parts/announce.js';
 import { chip } from '../parts/chip.js';
@@ -39,19 +40,21 @@ export default function build(page, { session }) {
   let state = null;
   let begun = false;
 
-  async function load() {
+  async function read(signal) {
     try {
       const [whole, { in_force: quiet }, owned, { entries }] = await Promise.all([
-        home.get(path),
-        home.get(`${path}/quiet`),
-        home.get('/api/timers', { session, limit: TIMERS_MAX }),
-        begun ? { entries: null } : home.get('/api/history', { session, limit: PAGE }),
+        home.get(path, {}, signal),
+        home.get(`${path}/quiet`, {}, signal),
+        home.get('/api/timers', { session, limit: TIMERS_MAX }, signal),
+        begun ? { entries: null } : home.get('/api/history', { session, limit: PAGE }, signal),
       ]);
+      if (signal.aborted) return;
       if (entries) log.begin(entries, PAGE);
       begun = true;
       state = { ...whole, inForce: quiet, timers: owned.timers, sessionTimers: whole.session_timers };
       show();
     } catch (error) {
+      if (signal.aborted) return;
       body.replaceChildren(error.code === 'unknown_session' ? empty('Nothing is known of a session of this name.') : failed(error));
     }
   }
@@ -87,7 +90,12 @@ export default function build(page, { session }) {
     }
   }
 
-  const again = debounced(load, 120, 500);
+  // Heard before `loads` hears it, which then reads all of it.
+  listen(page, home, 'back', () => {
+    begun = false;
+    log.clear();
+  });
+  const again = debounced(loads(page, read), 120, 500);
   page.undo.push(
     home.onEvent((entry) => {
       if (entry.session !== session) return;
@@ -95,13 +103,8 @@ export default function build(page, { session }) {
       again();
     }),
     onTick((at) => moments.tick(at)));
-  loads(page, () => {
-    begun = false;
-    log.clear();
-    load();
-  });
-
   function buttons(whole) {
+    if (!mayOperate()) return '';
     return h('div', { class: 'page-buttons' },
       h('button', { class: 'button', type: 'button', onclick: () => newTimer(session) }, icon('plus'), h('span', {}, 'Timer')),
       h('button', { class: 'button', type: 'button', onclick: () => newReminder(session) }, icon('plus'), h('span', {}, 'Reminder')),

@@ -2,7 +2,7 @@
 
 import { now, onTick } from '../lib/clock.js';
 import { attr, debounced, h, say } from '../lib/dom.js';
-import { length, plural } from '../lib/format.js';
+import { count, length, plural } from '../lib/format.js';
 import { home, listen, loads, sessionTimers } from '../lib/model.js';
 import { segment } from '../lib/server.js';
 import { isArmed } from '../lib/timer.js';
@@ -12,58 +12,93 @@ import { failed, loading } from '../parts/states.js';
 import { VirtualList } from '../parts/virtual-list.js';
 
 const PAGE = 1000;
+/// More than this is not held in a page; it says so where there are more.
 const SESSIONS_MAX = 10_000;
+/// So many changes at once are cheaper to read as a whole.
+const NAMED_MAX = 20;
 const CHOICES = [['asleep', 'Waiting'], ['open', 'Open'], ['closed', 'Closed'], ['all', 'All']];
 
 const waits = (session) => session.live_timers + session.live_reminders + session.live_session_timers;
 
 export default function build(page) {
-  let loaded = [];
+  /// By their names, the newest first; nothing before all were read.
+  let loaded = null;
+  let truncated = false;
   let sessions = [];
+  const changed = new Set();
   const list = new VirtualList({ label: 'Sessions', make, show, idOf: (one) => one.session, empty: 'No sessions here.' });
   const filter = filterBar({ label: 'Search sessions', choices: CHOICES, change: update });
   const place = h('div', { class: 'fill' }, loading());
   page.main.append(h('div', { class: 'page-head' }, h('h1', {}, 'Sessions')), filter.element, place);
 
-  async function load() {
+  async function read(signal) {
+    const names = [...changed];
+    changed.clear();
     try {
-      const found = [];
-      let after;
-      do {
-        const answer = await home.get('/api/sessions', { limit: PAGE, after });
-        found.push(...answer.sessions);
-        after = answer.next;
-      } while (after && found.length < SESSIONS_MAX);
-      loaded = found;
-      count();
+      if (!loaded || names.length > NAMED_MAX) await readAll(signal);
+      else await readNamed(names, signal);
+      if (signal.aborted) return;
+      gather();
       if (!list.element.isConnected) place.replaceChildren(list.element);
       update();
     } catch (error) {
-      place.replaceChildren(failed(error));
+      if (signal.aborted) return;
+      names.forEach((name) => changed.add(name));
+      if (!loaded) place.replaceChildren(failed(error));
     }
   }
 
+  async function readAll(signal) {
+    const found = new Map();
+    let after;
+    do {
+      const answer = await home.get('/api/sessions', { limit: PAGE, after }, signal);
+      answer.sessions.forEach((one) => found.set(one.session, one));
+      after = answer.next;
+    } while (after && found.size < SESSIONS_MAX);
+    if (signal.aborted) return;
+    loaded = found;
+    truncated = Boolean(after);
+  }
+
+  /// New ones go before the others; one that is not there any more was removed.
+  async function readNamed(names, signal) {
+    const answers = await Promise.all(names.map((session) => home.get('/api/sessions', { session }, signal)));
+    if (signal.aborted) return;
+    const found = new Map(answers.flatMap((answer) => answer.sessions).map((one) => [one.session, one]));
+    const fresh = [...found].filter(([name]) => !loaded.has(name)).reverse();
+    const known = [...loaded].filter(([name]) => found.has(name) || !names.includes(name)).map(([name, one]) => [name, found.get(name) ?? one]);
+    truncated ||= fresh.length + known.length > SESSIONS_MAX;
+    loaded = new Map([...fresh, ...known].slice(0, SESSIONS_MAX));
+  }
+
   /// The timers of agents are counted here: a session's row does not hold their number.
-  function count() {
+  function gather() {
     const armed = new Map();
     for (const one of sessionTimers().items.values()) if (isArmed(one)) armed.set(one.session, (armed.get(one.session) ?? 0) + 1);
-    sessions = loaded.map((one) => ({ ...one, live_session_timers: armed.get(one.session) ?? 0 }));
+    sessions = [...(loaded?.values() ?? [])].map((one) => ({ ...one, live_session_timers: armed.get(one.session) ?? 0 }));
   }
 
   function update() {
     const { text, choice } = filter.state;
     const fits = { asleep: waits, open: (one) => one.state === 'open', closed: (one) => one.state === 'closed', all: () => true }[choice];
     list.items = sessions.filter((one) => fits(one) && (!text || `${one.session} ${one.client ?? ''}`.toLowerCase().includes(text)));
-    filter.count(plural(list.items.length, 'session'));
+    filter.count(`${plural(list.items.length, 'session')}${truncated ? ` of the newest ${count(SESSIONS_MAX)}` : ''}`);
   }
 
   listen(page, sessionTimers(), 'change', () => {
-    count();
+    gather();
     update();
   });
-  const again = debounced(load, 300, 1000);
-  page.undo.push(home.onEvent(again), () => list.destroy(), onTick(() => list.refresh()));
-  loads(page, load);
+  // Heard before `loads` hears it, which then reads all of them.
+  listen(page, home, 'back', () => {
+    loaded = null;
+  });
+  const again = debounced(loads(page, read), 300, 1000);
+  page.undo.push(home.onEvent(({ session }) => {
+    changed.add(session);
+    again();
+  }), () => list.destroy(), onTick(() => list.refresh()));
 }
 
 function make() {

@@ -32,22 +32,23 @@ export default function build(page) {
   function choose(range) {
     days = range;
     RANGES.forEach(([one], at) => buttons[at].setAttribute('aria-pressed', String(one === range)));
-    load();
+    load.anew();
   }
 
-  async function load() {
+  async function read(signal) {
     try {
       const begin = startOfDay(now() - (days - 1) * DAY_MS);
-      const [stats, { hours }] = await Promise.all([home.stats(), home.get('/api/stats/hours', { since: begin })]);
+      const [stats, { hours }] = await Promise.all([home.stats(signal), home.get('/api/stats/hours', { since: begin }, signal)]);
+      if (signal.aborted) return;
       const open = new Set([...body.querySelectorAll('details[open]')].map(titleOf));
       body.replaceChildren(tiles(stats), ...charts(byDay(hours, days, now())), lateness(stats));
       for (const table of body.querySelectorAll('details')) table.open = open.has(titleOf(table));
     } catch (error) {
-      body.replaceChildren(failed(error));
+      if (!signal.aborted) body.replaceChildren(failed(error));
     }
   }
+  const load = loads(page, read);
   page.undo.push(home.onEvent(debounced(load, REFRESH_MS)));
-  loads(page, load);
 }
 
 /// Which chart's table it is.

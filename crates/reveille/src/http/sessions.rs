@@ -29,6 +29,8 @@ pub struct ListParams {
     limit: Option<usize>,
     /// `next` of the page before.
     after: Option<i64>,
+    /// Only this one.
+    session: Option<String>,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -49,12 +51,20 @@ pub async fn list(
     mut sight: Sight,
 ) -> Result<Json<SessionPage>, ApiError> {
     let limit = params.limit.unwrap_or(LIMIT_DEFAULT).clamp(1, LIMIT_MAX);
-    let found =
-        app.engine.store().sessions(SessionFilter { after: params.after, limit, ..SessionFilter::default() }).await?;
-    let next = found.last().filter(|_| found.len() == limit).map(|(num, _)| *num);
-    let found = sight.only(found, |(_, session)| &session.id).await?;
-    let sessions = found.iter().map(|(_, session)| SessionView::of(session)).collect();
-    Ok(Json(SessionPage { sessions, next }))
+    let (found, next) = match &params.session {
+        Some(name) => {
+            let needs = Needs { items: Select::None, inbox: false, key: None };
+            (Vec::from_iter(app.engine.store().load(&session(name)?, needs).await?.session), None)
+        }
+        None => {
+            let filter = SessionFilter { after: params.after, limit, ..SessionFilter::default() };
+            let found = app.engine.store().sessions(filter).await?;
+            let next = found.last().filter(|_| found.len() == limit).map(|(num, _)| *num);
+            (found.into_iter().map(|(_, session)| session).collect(), next)
+        }
+    };
+    let found = sight.only(found, |session| &session.id).await?;
+    Ok(Json(SessionPage { sessions: found.iter().map(SessionView::of).collect(), next }))
 }
 
 /// One session with everything in it.

@@ -184,3 +184,114 @@ async fn rows_are_true_after_the_server_was_away() {
     drop(server);
     browser.close().await;
 }
+
+/// A load on a server that answers when we say so.
+const LOADS: &str = "
+    const { oneAtATime } = await import('/ui/lib/load.js');
+    const tick = () => new Promise((done) => setTimeout(done));
+    const runs = [];
+    const load = oneAtATime((signal) => new Promise((done) => runs.push({ done, signal })));
+    load(); load(); load();
+    const atOnce = runs.length;
+    runs[0].done();
+    await tick();
+    const afterwards = runs.length;
+    load(); load.anew();
+    const anew = [runs.length, runs[1].signal.aborted, runs[2].signal.aborted];
+    // What was given up ends late, and counts for nothing.
+    runs[1].done();
+    await tick();
+    load();
+    const still = runs.length;
+    runs[2].done();
+    await tick();
+    return { atOnce, afterwards, anew, still, last: runs.length };";
+
+/// Requests from now on, and how many of the same were ever under way at once.
+const COUNT: &str = "
+    const real = window.fetch, under = {};
+    window.asked = []; window.most = 0;
+    window.fetch = async (url, options) => {
+        const path = new URL(url).pathname + new URL(url).search;
+        asked.push(path);
+        under[path] = (under[path] ?? 0) + 1;
+        most = Math.max(most, under[path]);
+        try {
+            const answer = await real(url, options);
+            await new Promise((done) => setTimeout(done, 300));
+            return answer;
+        } finally { under[path] -= 1; }
+    };";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn loads_never_overlap_and_read_what_has_changed() {
+    let home = Home::default();
+    let server = home.serve().await;
+    let other = Other::of(&server.url);
+    other.mission("there already", 600, "wait").await;
+    let browser = Browser::open(Look::default()).await;
+    browser.goto(&format!("{}/#/sessions", server.url)).await;
+    browser.until("it is connected", LIVE).await;
+    let expected = json!({"atOnce": 1, "afterwards": 2, "anew": [3, true, false], "still": 3, "last": 4});
+    assert_eq!(browser.wait_for(LOADS).await, expected);
+
+    let rows = "[...document.querySelectorAll('.session-row:not([hidden])')].map((row) => row.textContent).join()";
+    browser.until("the first", &format!("{rows}.includes('there already')")).await;
+    browser.run(COUNT, json!([])).await;
+    for round in 0..4 {
+        for session in ["one, &两", "two"] {
+            other.mission(session, 600, &format!("round {round}")).await;
+        }
+        browser.wait_for("await new Promise((done) => setTimeout(done, 350)); return 1").await;
+    }
+    browser
+        .until("all are counted", &format!("{rows}.split('4 timers').length === 3 && {rows}.includes('one, &两')"))
+        .await;
+    let seen =
+        browser.run("return [most, asked.filter((path) => path.includes('limit=1000')).length]", json!([])).await;
+    assert_eq!(seen, json!([1, 0]), "one at a time, and not all sessions anew");
+    for page in ["deliveries", "agents", "sessions/two"] {
+        browser.run("most = 0; location.hash = `#/${arguments[0]}`", json!([page])).await;
+        for _ in 0..4 {
+            other.mission("two", 1, "soon").await;
+            browser.wait_for("await new Promise((done) => setTimeout(done, 350)); return 1").await;
+        }
+        let most = browser.run("return most", json!([])).await;
+        assert_eq!(most, 1, "{page}: {}", browser.run("return asked.join('\\n')", json!([])).await);
+    }
+    browser.quiet().await;
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_page_leaves_out_it_says() {
+    let home = Home::default();
+    let server = home.serve().await;
+    let other = Other::of(&server.url);
+    for number in 0..52 {
+        other.put(&format!("/api/agents/acme/bot-{number:02}"), json!({})).await;
+    }
+    let browser = Browser::open(Look::default()).await;
+    browser.goto(&format!("{}/#/agents", server.url)).await;
+    let others = "document.querySelector('.others:not([hidden])')?.textContent";
+    let said = browser.until("the others are named", others).await;
+    assert!(
+        said.as_str().unwrap().contains("2 more agents") && said.as_str().unwrap().contains("acme:bot-51"),
+        "{said}"
+    );
+    // A server with more sessions than a page holds.
+    let many = "
+        const real = window.fetch;
+        let number = 0;
+        window.fetch = async (url, options) => {
+            if (!new URL(url).search.includes('limit=1000')) return real(url, options);
+            const session = () => ({ session: `s-${number += 1}`, state: 'open', active_at: 0, live_timers: 1, live_reminders: 0 });
+            return Response.json({ sessions: Array.from({ length: 1000 }, session), next: 7 });
+        };
+        location.hash = '#/sessions';";
+    browser.run(many, json!([])).await;
+    let count = "document.querySelector('.page-sessions .filter-count')?.textContent === '10,000 sessions of the newest 10,000'";
+    browser.until("it says that there are more", count).await;
+    browser.quiet().await;
+    browser.close().await;
+}

@@ -4,9 +4,10 @@ import { failing, isRetrying } from '../lib/calls.js';
 import { now, onTick } from '../lib/clock.js';
 import { debounced, h, say } from '../lib/dom.js';
 import { count, countdown, exact, instant, length, plural } from '../lib/format.js';
+import { oneAtATime } from '../lib/load.js';
 import { home, listen, loads, reminders, sessionTimers, timers } from '../lib/model.js';
 import { segment } from '../lib/server.js';
-import { isLive, isPending, left, opensAt, purpose, waits } from '../lib/timer.js';
+import { isArmed, isLive, isPending, left, opensAt, purpose, waits } from '../lib/timer.js';
 import { chip } from '../parts/chip.js';
 import { feed } from '../parts/feed.js';
 import { firstSteps } from '../parts/first-steps.js';
@@ -18,6 +19,9 @@ const HISTORY_PAGE = 1000;
 const HISTORY_PAGES_MAX = 4;
 const SLEEPERS_SHOWN = 8;
 const REDRAW_MS = 5000;
+/// Of many changes at once, all are drawn together, and at the latest after the second of these.
+const GATHER_MS = 40;
+const GATHER_MOST_MS = 250;
 
 export default function build(page) {
   const next = nextCard();
@@ -34,11 +38,14 @@ export default function build(page) {
     h('div', { class: 'columns' }, section('Asleep', sleepers, noSleepers), section('Messages', feed(page))));
   let past = [];
   let drawn = 0;
+  let refused = null;
 
-  function changed() {
+  function show() {
     const pending = allPending();
-    // What is due already only waits to be told.
-    next.show(pending.find((one) => one.status !== 'due') ?? pending[0]);
+    // What is due already only waits to be told, and what is paused comes only once it has been resumed.
+    const paused = pending.filter(({ status }) => status === 'paused').length;
+    next.show(pending.find(({ status }) => status !== 'due' && status !== 'paused') ?? pending.find(({ status }) => status === 'due'),
+      paused ? `Nothing but what is paused: ${plural(paused, 'timer')}.` : 'Nothing is pending.');
     const asleep = bySession(pending);
     noSleepers.hidden = asleep.length > 0;
     sleepers.replaceChildren(...asleep.slice(0, SLEEPERS_SHOWN).map(sleeper));
@@ -46,20 +53,27 @@ export default function build(page) {
       sleepers.append(h('li', { class: 'more' }, h('a', { href: '#/sessions' }, `and ${plural(asleep.length - SLEEPERS_SHOWN, 'more session')}`)));
     }
     tiles.asleep(asleep.length);
-    drawAgain();
-  }
-
-  function drawAgain() {
+    if (refused) tiles.own(refused);
     const [of, remind, ofAgents] = [timers(), reminders(), sessionTimers()].map(({ items }) => [...items.values()]);
     timeline.data = { timers: of, reminders: remind, sessionTimers: ofAgents, events: past };
   }
 
-  const figures = debounced(() => home.stats().then(async (stats) => {
-    tiles.figures(stats);
-    steps.hidden = stats.sessions > 0;
-    // Only where something waits could anything be tried again.
-    tiles.failing(stats.calls.waiting ? (await failing()).filter(isRetrying).length : 0, stats.calls.failed);
-  }).catch(() => {}), 150, 600);
+  const changed = debounced(show, GATHER_MS, GATHER_MOST_MS);
+  const readFigures = oneAtATime(async (signal) => {
+    try {
+      const stats = await home.stats(signal);
+      tiles.figures(stats);
+      steps.hidden = stats.sessions > 0;
+      // Only where something waits could anything be tried again.
+      tiles.failing(stats.calls.waiting ? (await failing(signal)).filter(isRetrying).length : 0, stats.calls.failed);
+    } catch (error) {
+      if (error.status !== 403) return;
+      // Not for this token, and that stays so.
+      refused = error;
+      changed();
+    }
+  });
+  const figures = debounced(() => refused || readFigures(), 150, 600);
   listen(page, timers(), 'change', changed);
   listen(page, reminders(), 'change', changed);
   listen(page, sessionTimers(), 'change', changed);
@@ -69,7 +83,7 @@ export default function build(page) {
       if (!DOTS[entry.event]) return;
       past.push(entry);
       if (past.length > HISTORY_PAGE * HISTORY_PAGES_MAX) past.shift();
-      drawAgain();
+      changed();
     }),
     onTick((time) => {
       next.tick(time);
@@ -78,11 +92,14 @@ export default function build(page) {
       drawn = time;
       timeline.draw(time);
     }),
+    readFigures.giveUp,
     () => timeline.observer.disconnect());
-  changed();
+  show();
   figures();
-  loads(page, () => lastHour().then((entries) => {
-    past = entries;
+  loads(page, (signal) => lastHour(signal).then((entries) => {
+    if (signal.aborted) return;
+    const read = entries.at(-1)?.seq ?? 0;
+    past = [...entries, ...past.filter(({ seq }) => seq > read)];
     changed();
   }).catch(() => {}));
 }
@@ -126,12 +143,12 @@ function nextCard() {
   const element = h('section', { class: 'next', 'aria-label': 'What fires next' }, label, big, text, where);
   let shown = null;
   const tick = (time) => shown && say(big, countdown(left(shown.item, time)));
-  function show(one) {
+  function show(one, none) {
     shown = one ?? null;
     element.dataset.status = one?.status ?? '';
     if (!one) {
       say(big, '–');
-      say(text, 'Nothing is pending.');
+      say(text, none);
       where.replaceChildren();
       return;
     }
@@ -146,9 +163,19 @@ function nextCard() {
 function tileRow() {
   const names = { live: 'Live timers', reminders: 'Reminders', armed: 'Session timers', asleep: 'Sessions asleep', waiting: 'Messages waiting', failed: 'Calls failing', saved: 'Requests saved', slept: 'Time slept' };
   const values = Object.fromEntries(Object.keys(names).map((key) => [key, h('dd', {}, '–')]));
-  const element = h('dl', { class: 'tiles' }, Object.entries(names).map(([key, name]) => h('div', { class: 'tile', 'data-tile': key }, h('dt', {}, name), values[key])));
+  const list = h('dl', { class: 'tiles' }, Object.entries(names).map(([key, name]) => h('div', { class: 'tile', 'data-tile': key }, h('dt', {}, name), values[key])));
+  const note = h('p', { class: 'muted', hidden: true });
   return {
-    element,
+    element: h('div', { class: 'figures' }, list, note),
+    /// The server keeps its figures from this token: what the page has read itself is counted, and the rest left out.
+    own({ message }) {
+      for (const [key, { state, items }, fits] of [['live', timers(), isLive], ['reminders', reminders(), isPending], ['armed', sessionTimers(), isArmed]]) {
+        if (state === 'ready') say(values[key], count([...items.values()].filter(fits).length));
+      }
+      for (const key of ['waiting', 'failed', 'saved', 'slept']) values[key].parentElement.hidden = true;
+      say(note, `Counted from what this token sees; ${message}.`);
+      note.hidden = false;
+    },
     failing(retried, failed) {
       say(values.failed, count(retried + failed));
       values.failed.title = `${count(retried)} tried again, ${count(failed)} given up`;
@@ -168,12 +195,12 @@ function tileRow() {
   };
 }
 
-async function lastHour() {
+async function lastHour(signal) {
   const since = now() - HOUR_MS;
   const found = [];
   let before;
   for (let pages = 0; pages < HISTORY_PAGES_MAX; pages += 1) {
-    const { entries } = await home.get('/api/history', { limit: HISTORY_PAGE, before });
+    const { entries } = await home.get('/api/history', { limit: HISTORY_PAGE, before }, signal);
     found.push(...entries.filter((entry) => entry.at >= since));
     const oldest = entries.at(-1);
     if (!oldest || entries.length < HISTORY_PAGE || oldest.at < since) break;

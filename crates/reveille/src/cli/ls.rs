@@ -3,15 +3,15 @@
 use super::{
     Common, Done, Failure,
     client::Client,
-    pending::{self, Kind, Pending},
+    pending::{self, Kind, Live, Pending},
     show,
 };
 use clap::Args;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
-/// More of a kind are not counted in a status line.
-const COUNTED_MAX: usize = 1000;
+/// So many of each kind are read for a status line: what comes next is among them.
+const READ_MAX: usize = 1000;
 
 #[derive(Args)]
 pub struct LsArgs {
@@ -59,7 +59,7 @@ pub async fn run(common: &Common, client: &Client, args: LsArgs) -> Done {
         show::line(if newest { "No timers." } else { "No live timers; `reveille ls --all` shows ended ones." });
         return Ok(ExitCode::SUCCESS);
     }
-    let now = now(client).await?;
+    let now = pending::now(client).await?;
     if !timers.is_empty() {
         show::timers(timers, now);
     }
@@ -92,19 +92,14 @@ fn tell(others: &[Pending], now: i64) {
 
 /// `text` is for people, the rest for programs.
 async fn status_line(client: &Client, session: Option<&str>) -> Result<Value, Failure> {
-    let now = now(client).await?;
-    Ok(summary(&pending::load(client, session, COUNTED_MAX).await?, now))
-}
-
-/// By the server's clock.
-async fn now(client: &Client) -> Result<i64, Failure> {
-    Ok(client.get("/api/stats", &[]).await?["now"].as_i64().unwrap_or_default())
+    let now = pending::now(client).await?;
+    let (pending, live) = pending::load(client, session, READ_MAX).await?;
+    Ok(summary(&pending, live, now))
 }
 
 /// What is paused happens only once it has been resumed, so that it is never next.
-fn summary(pending: &[Pending], now: i64) -> Value {
-    let count = |kind| pending.iter().filter(|one| one.kind == kind).count();
-    let paused = pending.iter().filter(|one| one.is_paused()).count();
+fn summary(pending: &[Pending], live: Live, now: i64) -> Value {
+    let paused = live.paused;
     let next = pending.iter().filter(|one| !one.is_paused() && one.at.is_some()).min_by_key(|one| one.at);
     let text = match next {
         Some(next) => format!("⏰ {} {}", show::length(next.remaining(now).ceil()), next.text),
@@ -123,11 +118,12 @@ fn summary(pending: &[Pending], now: i64) -> Value {
         })
     });
     json!({
-        "live": pending.len(),
-        "timers": count(Kind::Timer),
-        "reminders": count(Kind::Reminder),
-        "session_timers": count(Kind::SessionTimer),
+        "live": live.all(),
+        "timers": live.timers,
+        "reminders": live.reminders,
+        "session_timers": live.session_timers,
         "paused": paused,
+        "or_more": live.or_more,
         "next": next,
         "text": text,
     })
@@ -136,7 +132,7 @@ fn summary(pending: &[Pending], now: i64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::pending::tests::list;
+    use crate::cli::pending::{Kind, tests::list};
 
     #[test]
     fn the_status_line_tells_of_every_kind() {
@@ -146,14 +142,18 @@ mod tests {
             "createdAt": "1970-01-01T00:00:00Z", "dueAt": "1970-01-01T00:01:05Z"});
         let idle = json!({"timer_instance_id": "st", "session": "c", "timer_id": "idle", "tool_name": "close",
             "status": "pending", "suspended": false, "next_trigger_at": 300_000, "delay_seconds": 300});
-        let said = summary(
-            &list(&[(Kind::Timer, timer.clone()), (Kind::Reminder, reminder), (Kind::SessionTimer, idle)]),
-            5_000,
-        );
+        let said = |items: &[(Kind, Value)]| {
+            let pending = list(items);
+            summary(&pending, Live::of(&pending), 5_000)
+        };
+        let paused = said(&[(Kind::Timer, timer.clone())]);
+        let said = said(&[(Kind::Timer, timer), (Kind::Reminder, reminder), (Kind::SessionTimer, idle)]);
         assert_eq!((&said["live"], &said["paused"], &said["session_timers"]), (&json!(3), &json!(1), &json!(1)));
         assert_eq!((&said["next"]["kind"], &said["next"]["id"]), (&json!("reminder"), &json!("r")));
         assert_eq!(said["text"], "⏰ 1m 00s 备份 🙂");
-        assert_eq!(summary(&list(&[(Kind::Timer, timer)]), 5_000)["text"], "⏸ 1");
-        assert_eq!(summary(&[], 0)["text"], "");
+        assert_eq!(paused["text"], "⏸ 1");
+        assert_eq!(summary(&[], Live::default(), 0)["text"], "");
+        let many = summary(&[], Live { timers: 10_000, or_more: true, ..Live::default() }, 0);
+        assert_eq!((&many["live"], &many["or_more"]), (&json!(10_000), &json!(true)));
     }
 }

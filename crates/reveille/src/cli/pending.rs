@@ -142,17 +142,78 @@ fn iso(value: &Value) -> Option<i64> {
     value.as_str()?.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
 }
 
-/// The soonest first; at most so many of each kind.
-pub async fn load(client: &Client, session: Option<&str>, limit: usize) -> Result<Vec<Pending>, Failure> {
-    let limit = limit.to_string();
-    let mut query = vec![("order", "soonest"), ("limit", limit.as_str())];
+/// How many there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Live {
+    pub timers: u64,
+    pub reminders: u64,
+    pub session_timers: u64,
+    /// Of the timers.
+    pub paused: u64,
+    /// There are more than were read, and nobody says how many.
+    pub or_more: bool,
+}
+
+impl Live {
+    pub fn of(pending: &[Pending]) -> Self {
+        let count = |kind| pending.iter().filter(|one| one.kind == kind).count() as u64;
+        Self {
+            timers: count(Kind::Timer),
+            reminders: count(Kind::Reminder),
+            session_timers: count(Kind::SessionTimer),
+            paused: pending.iter().filter(|one| one.is_paused()).count() as u64,
+            or_more: false,
+        }
+    }
+
+    /// By the server's own count of everything.
+    fn told(stats: &Value) -> Self {
+        let sum = |of: &str, states: &[&str]| states.iter().filter_map(|state| stats[of][state].as_u64()).sum();
+        Self {
+            timers: sum("timers", &["running", "running_background", "paused"]),
+            reminders: sum("reminders", &["scheduled", "due"]),
+            session_timers: sum("session_timers", &["pending", "triggered"]),
+            paused: sum("timers", &["paused"]),
+            or_more: false,
+        }
+    }
+
+    pub fn all(self) -> u64 {
+        self.timers + self.reminders + self.session_timers
+    }
+}
+
+/// The soonest first, at most so many of each kind; and how many there are, also where that is more.
+pub async fn load(client: &Client, session: Option<&str>, limit: usize) -> Result<(Vec<Pending>, Live), Failure> {
+    let limit_text = limit.to_string();
+    let mut query = vec![("order", "soonest"), ("limit", limit_text.as_str())];
     query.extend(session.map(|session| ("session", session)));
     let mut all = Vec::new();
+    let mut is_cut = false;
     for kind in [Kind::Timer, Kind::Reminder, Kind::SessionTimer] {
-        all.extend(of_page(kind, &client.get(kind.list().0, &query).await?));
+        let (path, _) = kind.list();
+        let page = client.get(path, &query).await?;
+        let items = of_page(kind, &page);
+        is_cut |= items.len() >= limit || !page["next"].is_null();
+        all.extend(items);
     }
     sort(&mut all);
-    Ok(all)
+    let read = Live::of(&all);
+    let live = match is_cut {
+        false => read,
+        // Counts of everybody's are kept from a token that is bound to some.
+        true if session.is_none() => match client.get("/api/stats", &[]).await {
+            Ok(stats) => Live::told(&stats),
+            Err(_) => Live { or_more: true, ..read },
+        },
+        true => Live { or_more: true, ..read },
+    };
+    Ok((all, live))
+}
+
+/// The server's time.
+pub async fn now(client: &Client) -> Result<i64, Failure> {
+    Ok(client.get("/api/clock", &[]).await?["now_ms"].as_i64().unwrap_or_default())
 }
 
 /// Those of one kind, as the server listed them.

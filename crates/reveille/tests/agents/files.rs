@@ -15,7 +15,8 @@ use tokio_util::sync::CancellationToken;
 const POLL: Duration = Duration::from_millis(20);
 
 fn with(delay: &str) -> String {
-    json!({"timers": [{"timer_id": "t", "delay_seconds": delay, "tool_name": "generate_response", "message": "?"}]}).to_string()
+    json!({"timers": [{"timer_id": "t", "delay_seconds": delay, "tool_name": "generate_response", "message": "?"}]})
+        .to_string()
 }
 
 async fn delay(world: &World) -> Value {

@@ -62,7 +62,8 @@ pub fn draw(frame: &mut Frame<'_>, model: &mut Model) {
 
 fn title(model: &Model) -> Line<'static> {
     let of = model.session.as_deref().map_or(String::new(), |session| format!(" of {}", show::clean(session)));
-    let count = Span::from(format!(" Reveille: {} live{of} ", model.pending.len())).bold();
+    let more = if model.live.or_more { "+" } else { "" };
+    let count = Span::from(format!(" Reveille: {}{more} live{of} ", model.live.all())).bold();
     match model.connected {
         true => Line::from(vec![count]),
         false => Line::from(vec![count, Span::from("not connected, may be old ").fg(Color::Red)]),
@@ -132,7 +133,7 @@ mod tests {
         super::feed::{Listed, Update},
         *,
     };
-    use crate::cli::pending::tests::list;
+    use crate::cli::pending::{Live, tests::list};
     use ratatui::{Terminal, backend::TestBackend};
     use serde_json::json;
 
@@ -161,7 +162,8 @@ mod tests {
                    "tool_name": "close", "session": "s", "delay_seconds": 300}),
             ),
         ];
-        model.update(Update::List(Listed { pending: list(&items), now: 1000 }));
+        let pending = list(&items);
+        model.update(Update::List(Listed { live: Live::of(&pending), pending, now: 1000 }));
         let mut terminal = Terminal::new(TestBackend::new(130, 9)).expect("a terminal");
         terminal.draw(|frame| draw(frame, &mut model)).expect("drawn");
         let screen = terminal.backend().to_string();
@@ -193,11 +195,15 @@ mod tests {
                 "session": "claude-billing", "total_duration": 446_400, "remaining_time": 440_000, "ends_at": 440_001_000,
                 "until": {"tcp": "localhost:5432"}, "seen": "nobody listens"}),
         )];
-        model.update(Update::List(Listed { pending: list(&items), now: 1000 }));
+        let pending = list(&items);
+        let live = Live { timers: 500, or_more: true, ..Live::default() };
+        model.update(Update::List(Listed { live, pending, now: 1000 }));
         let mut terminal = Terminal::new(TestBackend::new(80, 6)).expect("a terminal");
         terminal.draw(|frame| draw(frame, &mut model)).expect("drawn");
         let screen = terminal.backend().to_string();
-        for part in ["→ Rotate the", "background", "5d 02h 13m", "5d 04h 00m", "claude", "until localhost:5432"] {
+        for part in
+            ["500+ live", "→ Rotate the", "background", "5d 02h 13m", "5d 04h 00m", "claude", "until localhost:5432"]
+        {
             assert!(screen.contains(part), "{part} is not in\n{screen}");
         }
     }

@@ -3,7 +3,7 @@
 use super::super::{
     Failure,
     client::Client,
-    pending::{self, Pending},
+    pending::{self, Live, Pending},
 };
 use reqwest::Response;
 use std::{sync::Arc, time::Duration};
@@ -24,16 +24,16 @@ pub enum Update {
     Said(String),
 }
 
-/// All that is pending, the soonest first, and the server's time.
+/// What is pending, the soonest first, how much that is in all, and the server's time.
 pub struct Listed {
     pub pending: Vec<Pending>,
+    pub live: Live,
     pub now: i64,
 }
 
 pub async fn load(client: &Client, session: Option<&str>) -> Result<Listed, Failure> {
-    let pending = pending::load(client, session, SHOWN_MAX).await?;
-    let now = client.get("/api/stats", &[]).await?["now"].as_i64().unwrap_or_default();
-    Ok(Listed { pending, now })
+    let (pending, live) = pending::load(client, session, SHOWN_MAX).await?;
+    Ok(Listed { pending, live, now: pending::now(client).await? })
 }
 
 /// Until the one who looks has gone.

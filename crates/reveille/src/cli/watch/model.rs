@@ -1,7 +1,7 @@
 //! What is seen, and what a key does to it. Pure: time is given, and what is to be done is an answer.
 
 use super::{
-    super::pending::{Kind, Pending},
+    super::pending::{Kind, Live, Pending},
     feed::{Listed, Update},
 };
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -13,6 +13,7 @@ const INPUT_CHARS_MAX: usize = 200;
 pub struct Model {
     pub session: Option<String>,
     pub pending: Vec<Pending>,
+    pub live: Live,
     pub connected: bool,
     pub said: String,
     pub question: Option<Question>,
@@ -68,6 +69,7 @@ impl Model {
         Self {
             session,
             pending: Vec::new(),
+            live: Live::default(),
             connected: false,
             said: String::new(),
             question: None,
@@ -78,9 +80,9 @@ impl Model {
 
     pub fn update(&mut self, update: Update) {
         match update {
-            Update::List(Listed { pending, now }) => {
+            Update::List(Listed { pending, live, now }) => {
                 let place = self.selected_place();
-                self.pending = pending;
+                (self.pending, self.live) = (pending, live);
                 (self.connected, self.read_at) = (true, (now, Instant::now()));
                 // What was selected may be gone; then what has taken its place is.
                 if self.selected_place().is_none() {
@@ -168,7 +170,8 @@ mod tests {
 
     fn list(ids: &[&str]) -> Update {
         let timers: Vec<_> = ids.iter().map(|id| (Kind::Timer, json!({"timer_id": id}))).collect();
-        Update::List(Listed { pending: pending::tests::list(&timers), now: 5 })
+        let pending = pending::tests::list(&timers);
+        Update::List(Listed { live: Live::of(&pending), pending, now: 5 })
     }
 
     #[test]
@@ -212,7 +215,7 @@ mod tests {
         let mut model = Model::new(None);
         let (reminder, idle) = (json!({"taskId": "r"}), json!({"timer_instance_id": "st"}));
         let pending = pending::tests::list(&[(Kind::Reminder, reminder), (Kind::SessionTimer, idle)]);
-        model.update(Update::List(Listed { pending, now: 5 }));
+        model.update(Update::List(Listed { live: Live::of(&pending), pending, now: 5 }));
         press(&mut model, KeyCode::Char('p'));
         assert!(model.question.is_none() && model.said.contains("cannot be paused"), "{}", model.said);
         press(&mut model, KeyCode::Char('c'));

@@ -3,6 +3,7 @@
 import './embed.js';
 import { guarded, h, say } from './lib/dom.js';
 import { home } from './lib/model.js';
+import { mayOperate, scopeWords, setScope } from './lib/rights.js';
 import { complain } from './parts/announce.js';
 import { icon } from './parts/icons.js';
 import { newTimer } from './parts/new.js';
@@ -20,8 +21,9 @@ const live = h('p', { class: 'live', role: 'status' }, dot, h('span', { class: '
 const brand = h('a', { class: 'brand', href: '#/' }, h('img', { src: '/ui/icon.svg', alt: '', width: 28, height: 28 }), h('span', {}, 'Reveille'));
 const nav = h('nav', { class: 'nav', 'aria-label': 'Pages' }, links);
 const leave = h('button', { class: 'icon-button leave', type: 'button', title: 'Sign out', 'aria-label': 'Sign out', hidden: true, onclick: () => signOut(home).catch(complain) }, icon('leave'));
-const side = h('header', { class: 'side' }, brand, nav,
-  h('button', { class: 'button primary new-timer', type: 'button', 'aria-label': 'New timer', 'aria-keyshortcuts': 'n', onclick: () => newTimer() }, icon('plus'), h('span', {}, 'New timer')), live, leave);
+const create = h('button', { class: 'button primary new-timer', type: 'button', 'aria-label': 'New timer', 'aria-keyshortcuts': 'n', onclick: () => newTimer() }, icon('plus'), h('span', {}, 'New timer'));
+const rights = h('p', { class: 'rights', hidden: true });
+const side = h('header', { class: 'side' }, brand, nav, create, rights, live, leave);
 
 let current = null;
 
@@ -60,7 +62,7 @@ function keys(event) {
     const search = main.querySelector('input[type=search]');
     if (search) event.preventDefault();
     search?.focus();
-  } else if (event.key === 'n') {
+  } else if (event.key === 'n' && mayOperate()) {
     event.preventDefault();
     newTimer();
   }
@@ -68,7 +70,12 @@ function keys(event) {
 
 async function begin() {
   const starting = document.getElementById('starting');
-  leave.hidden = !(await signIn(home, starting));
+  const { required, scope } = await signIn(home, starting);
+  setScope(scope);
+  leave.hidden = !required;
+  create.hidden = !mayOperate();
+  say(rights, scopeWords());
+  rights.hidden = mayOperate();
   // Before anything is drawn by it.
   await home.setClock().catch(() => {});
   starting.remove();

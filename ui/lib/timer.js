@@ -100,7 +100,8 @@ export function actions(timer) {
     // A mission is in the background from the beginning: no call waits for it.
     case 'running': return timer.mission === undefined ? ['pause', 'cancel', 'stop'] : ['pause', 'stop'];
     case 'running_background': return ['pause', 'stop'];
-    case 'paused': return ['resume', 'stop'];
+    // Paused again, it is paused for as long from now on; cancelled, it resumes in the background.
+    case 'paused': return timer.mission === undefined ? ['resume', 'pause', 'cancel', 'stop'] : ['resume', 'pause', 'stop'];
     default: return [];
   }
 }

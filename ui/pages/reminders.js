@@ -4,6 +4,7 @@ import { now, onTick } from '../lib/clock.js';
 import { attr, h, say } from '../lib/dom.js';
 import { countdown, exact, instant, plural } from '../lib/format.js';
 import { listen, reminders } from '../lib/model.js';
+import { mayOperate } from '../lib/rights.js';
 import { segment } from '../lib/server.js';
 import { isPending, left, opensAt, waits } from '../lib/timer.js';
 import { cancelReminder } from '../parts/act.js';
@@ -22,7 +23,7 @@ export default function build(page) {
   const filter = filterBar({ label: 'Search reminders', choices: CHOICES, change: update });
   const place = h('div', { class: 'fill' }, loading());
   page.main.append(h('div', { class: 'page-head' }, h('h1', {}, 'Reminders'),
-    h('button', { class: 'button', type: 'button', onclick: () => newReminder() }, icon('plus'), h('span', {}, 'New reminder'))), filter.element, place);
+    mayOperate() && h('button', { class: 'button', type: 'button', onclick: () => newReminder() }, icon('plus'), h('span', {}, 'New reminder'))), filter.element, place);
 
   function update() {
     const { text, choice } = filter.state;
@@ -86,6 +87,6 @@ function show(row, reminder) {
   say(parts.due, instant(due, time));
   attr(parts.due, 'datetime', exact(due));
   parts.due.title = exact(due);
-  parts.cancel.hidden = !live;
+  parts.cancel.hidden = !live || !mayOperate();
   attr(parts.cancel, 'aria-label', `Cancel ${reminder.taskId}`);
 }

@@ -4,6 +4,7 @@ import { onTick, now } from '../lib/clock.js';
 import { h } from '../lib/dom.js';
 import { plural } from '../lib/format.js';
 import { listen, timers } from '../lib/model.js';
+import { mayOperate } from '../lib/rights.js';
 import { isLive, next, purpose } from '../lib/timer.js';
 import { filterBar } from '../parts/filter.js';
 import { failed, loading } from '../parts/states.js';
@@ -38,7 +39,7 @@ export default function build(page) {
   const filter = filterBar({ label: 'Search timers', choices: CHOICES, change: update });
   const place = h('div', { class: 'fill' }, loading());
   page.main.append(h('div', { class: 'page-head' }, h('h1', {}, 'Timers')), filter.element, place,
-    h('p', { class: 'keys' }, 'Keys: ↑ ↓ move, p pause, r resume, c to background, s stop, / search, n new'));
+    h('p', { class: 'keys' }, mayOperate() ? 'Keys: ↑ ↓ move, p pause, r resume, c to background, s stop, / search, n new' : 'Keys: ↑ ↓ move, / search'));
 
   function update() {
     const { text, choice } = filter.state;

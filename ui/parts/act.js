@@ -1,8 +1,9 @@
 // Stop, cancel, pause, resume: the words for them, the questions before them, and the requests.
 
 import { home } from '../lib/model.js';
+import { mayOperate } from '../lib/rights.js';
 import { segment } from '../lib/server.js';
-import { purpose } from '../lib/timer.js';
+import { actions, purpose } from '../lib/timer.js';
 import { announce, complain } from './announce.js';
 import { ask } from './dialog.js';
 import { WORDS } from './words.js';
@@ -29,6 +30,9 @@ export async function replayCall({ id, target }) {
     complain(error);
   }
 }
+
+/// What may be asked of a timer in its state, by whoever has signed in.
+export const offered = (timer) => (mayOperate() ? actions(timer) : []);
 
 /// Asks what has to be asked and does it.
 export function act(server, timer, action) {

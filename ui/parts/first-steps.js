@@ -1,6 +1,7 @@
 // For somebody who has just started the server: what to try first.
 
 import { h } from '../lib/dom.js';
+import { mayOperate } from '../lib/rights.js';
 import { newTimer } from './new.js';
 import { section } from './states.js';
 
@@ -14,5 +15,5 @@ export function firstSteps() {
   return section('First steps',
     h('ol', { class: 'steps' }, STEPS.map(([title, command, detail]) =>
       h('li', { class: 'card step' }, h('p', { class: 'empty-title' }, title), h('code', {}, command), h('p', { class: 'hint' }, detail)))),
-    h('p', { class: 'muted' }, 'Or ', h('button', { class: 'button', type: 'button', onclick: () => newTimer('first') }, 'set a timer here'), ' and watch it.'));
+    mayOperate() && h('p', { class: 'muted' }, 'Or ', h('button', { class: 'button', type: 'button', onclick: () => newTimer('first') }, 'set a timer here'), ' and watch it.'));
 }

@@ -3,10 +3,10 @@
 
 import { h, say } from '../lib/dom.js';
 
-/// `starting`: where it says that it waits for the server. Whether a token is needed at all.
+/// `starting`: where it says that it waits for the server. Whether a token is needed at all, and what this one allows.
 export async function signIn(server, starting) {
-  const { signed_in: known, required } = await patiently(() => server.get('/api/sign-in'), starting);
-  if (known) return required;
+  const { signed_in: known, required, scope } = await patiently(() => server.get('/api/sign-in'), starting);
+  if (known) return { required, scope };
   starting.hidden = true;
   const { promise, resolve } = Promise.withResolvers();
   const input = h('input', { id: 'token', type: 'password', required: true, autocomplete: 'current-password' });
@@ -14,8 +14,7 @@ export async function signIn(server, starting) {
   const send = async (event) => {
     event.preventDefault();
     try {
-      await server.post('/api/sign-in', { token: input.value });
-      resolve();
+      resolve(await server.post('/api/sign-in', { token: input.value }));
     } catch (error) {
       problem.textContent = error.code === 'wrong_token' ? 'That is not the token of this server.' : error.message;
       problem.hidden = false;
@@ -32,9 +31,9 @@ export async function signIn(server, starting) {
     h('p', { class: 'hint' }, 'The one in REVEILLE_TOKEN or the configured token file.')));
   document.body.append(page);
   input.focus();
-  await promise;
+  const signedIn = await promise;
   page.remove();
-  return true;
+  return { required: true, scope: signedIn.scope };
 }
 
 /// Gives the cookie back and asks anew.

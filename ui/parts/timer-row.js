@@ -4,8 +4,8 @@ import { attr, h, say } from '../lib/dom.js';
 import { countdown, exact, instant, length } from '../lib/format.js';
 import { home } from '../lib/model.js';
 import { segment } from '../lib/server.js';
-import { actions, condition, isLive, left, opensAt, purpose, recurs, schedule, seen, waits } from '../lib/timer.js';
-import { act } from './act.js';
+import { condition, isLive, left, opensAt, purpose, recurs, schedule, seen, waits } from '../lib/timer.js';
+import { act, offered } from './act.js';
 import { bar, setBar } from './bar.js';
 import { chip, setChip } from './chip.js';
 import { icon } from './icons.js';
@@ -59,7 +59,7 @@ export function showTimerRow(row, timer, now) {
       part.hidden = !text;
     }
     setChip(parts.chip, timer.status);
-    const allowed = actions(timer);
+    const allowed = offered(timer);
     for (const button of parts.buttons.children) {
       const action = button.dataset.action;
       // One that goes while it has the focus leaves it to its row.
@@ -84,7 +84,7 @@ export function tickTimerRow(row, now) {
 
 export function timerKey(event, timer) {
   const action = KEYS[event.key];
-  if (!action || !actions(timer).includes(action)) return;
+  if (!action || !offered(timer).includes(action)) return;
   event.preventDefault();
   act(home, timer, action);
 }

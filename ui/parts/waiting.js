@@ -3,6 +3,7 @@
 import { onTick } from '../lib/clock.js';
 import { arrange, attr, h, say } from '../lib/dom.js';
 import { countdown, exact, instant, length } from '../lib/format.js';
+import { mayOperate } from '../lib/rights.js';
 import { isArmed, isLive, isPending, next, opensAt, waits } from '../lib/timer.js';
 import { cancelReminder } from './act.js';
 import { chip } from './chip.js';
@@ -29,7 +30,7 @@ export class Waiting {
   }
 
   #timer(timer) {
-    const known = this.#cards.get(timer.timer_id) ?? h('reveille-timer', { 'timer-id': timer.timer_id });
+    const known = this.#cards.get(timer.timer_id) ?? h('reveille-timer', { 'timer-id': timer.timer_id, readonly: !mayOperate() });
     this.#cards.set(timer.timer_id, known);
     known.timer = timer;
     return known;
@@ -66,7 +67,7 @@ function reminderCard(one, now) {
   return card({
     kind: 'Reminder', id: one.taskId, text: one.task, status: one.status, waiting: waits(one), from: Date.parse(one.createdAt), due, to,
     note: h('time', { datetime: exact(to), title: exact(to) }, `at ${instant(to, now)}${one.tool ? `, ${one.tool}` : ''}`),
-    buttons: h('button', { class: 'button', type: 'button', onclick: () => cancelReminder(one) }, 'Cancel'),
+    buttons: mayOperate() && h('button', { class: 'button', type: 'button', onclick: () => cancelReminder(one) }, 'Cancel'),
   });
 }
 

@@ -1,8 +1,11 @@
 //! A server with a token, spoken to by everything that speaks to it.
 
-use super::support::{
-    client,
-    process::{Daemon, Home, Ran},
+use super::{
+    browser::{Browser, Look},
+    support::{
+        client,
+        process::{Daemon, Home, Ran},
+    },
 };
 use reqwest::{Method, StatusCode, header};
 use serde_json::{Value, json};
@@ -142,4 +145,89 @@ async fn the_files_of_the_page_are_sent_once_and_only_run_themselves() {
             .send()
     };
     assert_eq!(ask("http://evil.example").await.unwrap().status(), StatusCode::FORBIDDEN);
+}
+
+/// A new token of these rights.
+async fn token(home: &Home, arguments: &[&str]) -> String {
+    let words: Vec<&str> = ["--json", "token", "new"].iter().chain(arguments).copied().collect();
+    home.run(&words).await.json()["token"].as_str().expect("a token").to_owned()
+}
+
+async fn signs_in(browser: &Browser, url: &str, token: &str) {
+    browser.goto(url).await;
+    browser.fill("#token", token).await;
+    browser.click(".sign-in button").await;
+    browser.until("it is connected", "document.querySelector('.live-dot')?.dataset.state === 'live'").await;
+}
+
+/// Everything by which something would be changed, and can be seen.
+const CHANGES: &str = "[...document.querySelectorAll('button:not(.segment), reveille-timer')]
+    .flatMap((one) => one.shadowRoot ? [...one.shadowRoot.querySelectorAll('button')] : [one])
+    .filter((one) => one.checkVisibility() && /^(New|Pause|Resume|To background|Stop|Cancel|Close|Timer|Reminder|Quiet|Wake|Try again|set a)/.test(one.textContent.trim() || one.title))
+    .map((one) => one.textContent.trim() || one.title)";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_only_looks_is_offered_nothing_else() {
+    let home = Home::default();
+    let reader = token(&home, &["reader", "--scope", "read-only"]).await;
+    let operator = token(&home, &["me", "--scope", "operator"]).await;
+    let server = home.serve().await;
+    let post = async |path: &str, body: Value| {
+        let asked = client().post(format!("{}{path}", server.url)).bearer_auth(&operator).json(&body);
+        assert!(asked.send().await.unwrap().status().is_success(), "{path}");
+    };
+    post("/api/timers", json!({"session": "s", "total_duration": 900, "mission": "look"})).await;
+    post("/api/reminders", json!({"session": "s", "task": "remember", "in": "20m"})).await;
+    let pages =
+        [("", ".sleeper"), ("timers", ".timer-row"), ("reminders", ".reminder-row"), ("sessions/s", "reveille-timer")];
+    for (token, may) in [(&reader, false), (&operator, true)] {
+        let browser = Browser::open(Look::default()).await;
+        signs_in(&browser, &server.url, token).await;
+        for (page, there) in pages {
+            browser.run("location.hash = arguments[0]", json!([format!("#/{page}")])).await;
+            browser.until(page, &format!("document.querySelector('#main {there}')?.checkVisibility()")).await;
+            let changes = browser.run(&format!("return {CHANGES}"), json!([])).await;
+            assert_eq!(changes != json!([]), may, "#/{page}: {changes}");
+        }
+        browser.run("location.hash = '#/timers'", json!([])).await;
+        browser.until("the list", "document.querySelector('.vlist')").await;
+        browser.press("n").await;
+        browser.run("document.querySelector('.vlist').focus()", json!([])).await;
+        if !may {
+            browser.press("\u{e015}s").await; // arrow down, and the key that stops
+        }
+        assert_eq!(browser.run("return !!document.querySelector('dialog')", json!([])).await, may, "keys as well");
+        let said = browser.run("return document.querySelector('.rights').checkVisibility()", json!([])).await;
+        assert_eq!(said, !may, "and it says so");
+        browser.quiet().await;
+        browser.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_is_bound_counts_its_own_and_is_told_why() {
+    let home = Home::default();
+    let operator = token(&home, &["me", "--scope", "operator"]).await;
+    let bound = token(&home, &["mine", "--scope", "operator", "--session", "mine-*"]).await;
+    let server = home.serve().await;
+    for session in ["mine-1", "mine-2", "yours"] {
+        let body = json!({"session": session, "total_duration": 900, "mission": "look"});
+        let asked = client().post(format!("{}/api/timers", server.url)).bearer_auth(&operator).json(&body);
+        assert!(asked.send().await.unwrap().status().is_success());
+    }
+    let browser = Browser::open(Look::default()).await;
+    signs_in(&browser, &server.url, &bound).await;
+    let note = "document.querySelector('.figures p:not([hidden])')?.textContent";
+    let said = browser.until("it says why there is no more", note).await;
+    assert!(said.as_str().unwrap().contains("mine-*"), "{said}");
+    browser.until("its own", "document.querySelector('[data-tile=live] dd').textContent === '2'").await;
+    let empty = "[...document.querySelectorAll('.tile')].filter((one) => one.checkVisibility() && one.textContent.endsWith('–')).length";
+    assert_eq!(browser.run(&format!("return {empty}"), json!([])).await, 0, "nothing is left without a word");
+    let log = browser.log().await;
+    assert!(log.len() <= 1 && log.iter().all(|line| line.contains("/api/stats")), "asked once: {log:?}");
+    browser.close().await;
+    // In a terminal too: the time and the counts are not everybody's.
+    let mut command = home.command(&["--url", &server.url, "ls", "--status-line"]);
+    let line = Ran::of(&command.env("REVEILLE_TOKEN", &bound).output().await.unwrap()).json();
+    assert_eq!((&line["live"], &line["or_more"]), (&json!(2), &json!(false)));
 }

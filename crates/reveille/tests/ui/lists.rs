@@ -17,7 +17,7 @@ const ROWS_MAX: i64 = 40;
 /// Milliseconds without a frame that no slow machine explains: the page is frozen.
 const FROZEN_MS: f64 = 3000.0;
 
-async fn fill(url: &str, from: usize, to: usize) {
+pub async fn fill(url: &str, from: usize, to: usize) {
     let other = Arc::new(Other::of(url));
     let mut calls = tokio::task::JoinSet::new();
     for number in from..to {

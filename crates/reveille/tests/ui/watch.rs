@@ -165,3 +165,14 @@ async fn a_timer_shows_its_progress() {
     terminal.until("a bar", |screen| screen.contains("等待构建") && screen.contains("█")).await;
     terminal.until("its end", |screen| screen.contains("completed") && screen.contains("ended 0")).await;
 }
+
+#[tokio::test]
+async fn more_than_is_read_is_counted() {
+    let home = Home::default();
+    let server = home.serve().await;
+    super::lists::fill(&server.url, 0, 1010).await;
+    let terminal = Terminal::open(&home, "watch");
+    terminal.until("all are counted", |screen| screen.contains("1010 live")).await;
+    let line = home.run(&["ls", "--status-line"]).await.json();
+    assert_eq!((&line["live"], &line["timers"], &line["or_more"]), (&json!(1010), &json!(1010), &json!(false)));
+}

@@ -1,7 +1,7 @@
 """An agent with the Anthropic SDK, unchanged but for its address: behind Reveille's gateway its model can sleep.
 
     pip install anthropic
-    ANTHROPIC_BASE_URL=http://127.0.0.1:7383 python examples/anthropic_agent.py "Look at the nightly build in ten minutes."
+    ANTHROPIC_BASE_URL=http://127.0.0.1:7383 python3 examples/anthropic_agent.py "Look at the nightly build in ten minutes."
 """
 
 import os

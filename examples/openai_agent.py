@@ -1,7 +1,7 @@
 """An agent with the OpenAI SDK, unchanged but for its address: behind Reveille's gateway its model can sleep.
 
     pip install openai
-    OPENAI_BASE_URL=http://127.0.0.1:7383/v1 python examples/openai_agent.py "Look at the nightly build in ten minutes."
+    OPENAI_BASE_URL=http://127.0.0.1:7383/v1 python3 examples/openai_agent.py "Look at the nightly build in ten minutes."
 
 The model schedules a reminder with the `clock` tool, which the gateway has given it. The stream stays open without a
 request, and goes on when the time has come.

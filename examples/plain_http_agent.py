@@ -1,7 +1,7 @@
 """An agent that calls functions, with nothing but Python's standard library: any model, any language, the same five steps.
 
     OPENAI_BASE_URL=https://api.openai.com/v1 OPENAI_API_KEY=... \\
-        python examples/plain_http_agent.py "Start the server and tell me when it is up."
+        python3 examples/plain_http_agent.py "Start the server and tell me when it is up."
 
 1. Get the tools' schemas from Reveille, in the form the model's API takes.
 2. Ask the model, with them.

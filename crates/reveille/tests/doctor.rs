@@ -4,6 +4,7 @@
 
 mod support;
 
+use reqwest::Method;
 use serde_json::{Value, json};
 use std::{
     fs::{self, OpenOptions, Permissions},
@@ -12,9 +13,9 @@ use std::{
     path::Path,
 };
 use support::{
-    has, list,
-    process::{Home, Ran},
-    text, within,
+    client, has, list,
+    process::{Daemon, Home, Ran},
+    send, text, within,
 };
 
 async fn examine(home: &Home, path: Option<&Path>) -> (Option<i32>, Value) {
@@ -134,6 +135,47 @@ async fn every_ailment_has_its_cure() {
     let (code, document) = examine(&home, None).await;
     assert_eq!(code, Some(1));
     ails(&document, "problem", "configuration", "listen", "correct it");
+}
+
+#[tokio::test]
+async fn agents_are_examined_whoever_configured_them() {
+    let home = Home::default();
+    home.write_config("[agents]\napi_secrets = [\"CRM_*\"]\n");
+    let serve = || {
+        let mut command = home.command(&["serve", "--listen", "127.0.0.1:0"]);
+        command.env("CRM_KEY", "k").stderr(std::process::Stdio::null());
+        Daemon::start(command)
+    };
+    let daemon = serve().await;
+    let tool =
+        json!({"name": "look", "endpoint": {"url": "http://127.0.0.1:9/look", "headers": {"x-key": "${CRM_KEY}"}}});
+    for (name, config) in [("crm", json!({"tools": [tool]})), ("plain", json!({}))] {
+        let url = format!("{}/api/agents/acme/{name}", daemon.url);
+        let put = send(&client(), Method::PUT, &url, Some(&config), None).await;
+        assert_eq!(put.status, 200, "{}", put.body);
+    }
+    // By the environment of the server that runs, not of this command.
+    let (code, document) = examine(&home, None).await;
+    assert_eq!(code, Some(0), "{document:#}");
+    for name in ["acme:crm", "acme:plain"] {
+        assert_eq!(finding(&document, "agent", name)["level"], "ok");
+    }
+    daemon.terminate().await;
+    let (code, document) = examine(&home, None).await;
+    assert_eq!(code, Some(1), "{document:#}");
+    ails(&document, "problem", "agent", "CRM_KEY", "PUT /api/agents");
+    assert_eq!(finding(&document, "agent", "acme:plain")["level"], "ok");
+    // A server that was started without the variable says the same of itself.
+    let _daemon = home.serve().await;
+    let (code, document) = examine(&home, None).await;
+    assert_eq!(code, Some(1), "{document:#}");
+    ails(&document, "problem", "agent", "acme:crm", "calls of its tools fail");
+
+    let broken = "[[agent]]\ntenant = \"acme\"\nchatbot = \"客服\"\n[[agent.timers]]\ntimer_id = \"idle\"\ndelay_seconds = 5\ntool_name = \"nobody\"\n";
+    home.write_config(broken);
+    let (code, document) = examine(&home, None).await;
+    assert_eq!(code, Some(1), "{document:#}");
+    ails(&document, "problem", "configuration", "nobody", "The server that runs is not affected");
 }
 
 /// A file of the first format that says it is of the second: so look forms from between two releases.

@@ -6,9 +6,11 @@ mod support;
 
 use std::{
     fs,
+    io::ErrorKind,
     path::{Path, PathBuf},
+    process::Command,
 };
-use support::process::Home;
+use support::process::{BINARY, Home};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -68,10 +70,31 @@ async fn units_start_what_is_packaged() {
         assert_eq!(home.run(&words).await.code, Some(0), "{unit}: {start}");
         assert!(text.contains("NoNewPrivileges=yes") && text.contains("UMask=0077"), "{unit}");
     }
+    understood_by_systemd(&home);
     // The configuration that is installed is one that the server starts with.
     let config = root().join("packaging/reveille.toml");
     let checked = home.run(&["config", "check", "--config", config.to_str().unwrap()]).await;
     assert_eq!(checked.code, Some(0), "{checked:?}");
+}
+
+/// Where there is a systemd, it has no word to say against them; elsewhere they were only read.
+fn understood_by_systemd(home: &Home) {
+    for (unit, whose) in [("reveille.service", "--system"), ("reveille.user.service", "--user")] {
+        // Under the name it is installed by, with a program that is there.
+        let place = home.dir.path().join(whose);
+        fs::create_dir_all(&place).unwrap();
+        let text = read(&format!("packaging/{unit}")).replace("/usr/bin/reveille", BINARY);
+        fs::write(place.join("reveille.service"), text).unwrap();
+        let mut verify = Command::new("systemd-analyze");
+        verify.args([whose, "--man=no", "verify"]).arg(place.join("reveille.service"));
+        // A person's own manager has its directory; nobody is signed in here.
+        let ran = match verify.env("XDG_RUNTIME_DIR", &place).output() {
+            Err(error) if error.kind() == ErrorKind::NotFound => return,
+            ran => ran.unwrap(),
+        };
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.status.success() && !said.contains("reveille.service:"), "{unit}: {said}");
+    }
 }
 
 #[test]

@@ -37,6 +37,16 @@ pub fn check(config: &Config) -> Result<(), Invalid> {
     registry::check_all(&found, rules)
 }
 
+/// Whether an agent that came by the API makes sense, as it is kept; what may be a mistake in it, or why it makes none.
+pub fn check_stored(config: &Config, name: &str, body: &str) -> Result<Vec<String>, String> {
+    let (limits, timers_max) = (config.limits(), config.limits.session_timers_per_session);
+    let secrets = secret::Allowed::Named(&config.agents.api_secrets);
+    let rules = check::Rules { origin: Origin::Api, secrets, timers_max, limits: &limits };
+    let id = AgentId::parse(name).map_err(|reject| reject.to_string())?;
+    let stored = serde_json::from_str(body).map_err(|error| error.to_string())?;
+    Agent::new(id, stored, rules).map(|agent| agent.warnings).map_err(|invalid| invalid.to_string())
+}
+
 /// One agent of an operator's, by itself.
 pub fn of_operator(id: AgentId, config: AgentConfig, timers_max: usize, limits: &Limits) -> Result<Agent, Invalid> {
     let rules = check::Rules { origin: Origin::File, secrets: secret::Allowed::All, timers_max, limits };

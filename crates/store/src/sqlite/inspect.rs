@@ -17,6 +17,8 @@ pub struct Inspection {
     pub integrity: Integrity,
     /// When the last thing happened, in milliseconds since 1970.
     pub latest: Option<i64>,
+    /// Agents that came by the API, of all servers that share the file: each one's name and body.
+    pub agents: Vec<(String, String)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -36,7 +38,19 @@ pub fn inspect(path: &Path, patience: Duration) -> Result<Inspection, StoreError
         0 => None,
         _ => connection.query_row(last, [], |row| row.get(0)).optional().map_err(failed)?,
     };
-    Ok(Inspection { format, integrity: integrity(&mut connection, patience)?, latest })
+    let agents = agents(&connection)?;
+    Ok(Inspection { format, integrity: integrity(&mut connection, patience)?, latest, agents })
+}
+
+/// None in a format that knows of none.
+fn agents(connection: &Connection) -> Result<Vec<(String, String)>, StoreError> {
+    let known = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'agents'";
+    if connection.query_row(known, [], |_| Ok(())).optional().map_err(failed)?.is_none() {
+        return Ok(Vec::new());
+    }
+    let mut select = connection.prepare("SELECT name, body FROM agents ORDER BY name").map_err(failed)?;
+    let rows = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).map_err(failed)?;
+    rows.collect::<Result<_, _>>().map_err(failed)
 }
 
 fn integrity(connection: &mut Connection, patience: Duration) -> Result<Integrity, StoreError> {

@@ -65,8 +65,17 @@ fn file(config: &Config) -> Vec<Finding> {
 
 /// When the last thing happened, if there is a file that says so.
 pub fn latest(config: &Config) -> Option<i64> {
+    glance(config)?.latest
+}
+
+/// The agents that are kept in the file, by name, as they were written.
+pub fn agents(config: &Config) -> Vec<(String, String)> {
+    glance(config).map(|seen| seen.agents).unwrap_or_default()
+}
+
+fn glance(config: &Config) -> Option<Inspection> {
     if config.database_url.is_some() || !config.database().exists() {
         return None;
     }
-    inspect(&config.database(), Duration::ZERO).ok()?.latest
+    inspect(&config.database(), Duration::ZERO).ok()
 }

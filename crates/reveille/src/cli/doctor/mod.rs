@@ -1,6 +1,7 @@
 //! `reveille doctor`: looks at everything a running Reveille depends on and says what is wrong and what cures it. Reads
 //! only; a server that runs is asked, never disturbed. Exit code 1 if there is a problem.
 
+mod agents;
 mod clients;
 mod clock;
 mod data;
@@ -65,6 +66,7 @@ async fn examine(common: &Common, args: &DoctorArgs) -> Vec<Finding> {
     findings.extend(data::look(&config));
     findings.extend(database::look(&config).await);
     findings.extend(server.findings);
+    findings.extend(agents::look(common, &config, server.now.is_some()).await);
     findings.extend(clock::look(&config, server.now).await);
     findings.extend(token::look(&config));
     findings.extend(upstreams::look(&config, args.offline).await);

@@ -80,8 +80,11 @@ async function begin() {
   await home.setClock().catch(() => {});
   starting.remove();
   document.body.append(side, main, lost);
+  // Before, there is nothing to skip.
+  const skip = document.querySelector('.skip');
+  skip.hidden = false;
   // The address is the page's own: a link to #main would lead to another page.
-  document.querySelector('.skip').addEventListener('click', (event) => {
+  skip.addEventListener('click', (event) => {
     event.preventDefault();
     main.focus();
   });

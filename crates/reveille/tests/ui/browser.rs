@@ -34,6 +34,8 @@ pub struct Browser {
 pub struct Look {
     pub dark: bool,
     pub phone: bool,
+    /// Whoever looks wants nothing to move.
+    pub calm: bool,
 }
 
 impl Browser {
@@ -89,7 +91,8 @@ impl Browser {
         let session = format!("{base}/{}", made["sessionId"].as_str().expect("a session"));
         let browser = Self { http, session, _driver: driver, _profile: profile, _turn: turn };
         let scheme = if look.dark { "dark" } else { "light" };
-        let features = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
+        let motion = if look.calm { "reduce" } else { "no-preference" };
+        let features = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": motion}]});
         browser.post("/goog/cdp/execute", json!({"cmd": "Emulation.setEmulatedMedia", "params": features})).await;
         browser
     }

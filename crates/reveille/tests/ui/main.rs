@@ -6,6 +6,7 @@
 mod access;
 mod browser;
 mod demo;
+mod dialogs;
 mod elements;
 mod flows;
 mod forms;

@@ -27,7 +27,7 @@ export function makeTimerRow() {
     total: h('span', { class: 'row-total' }),
     buttons: h('span', { class: 'row-buttons' }),
   };
-  for (const action of ['pause', 'resume', 'cancel', 'stop']) {
+  for (const action of ['resume', 'pause', 'cancel', 'stop']) {
     const press = () => act(home, row.timer, action);
     parts.buttons.append(h('button', { class: 'icon-button', type: 'button', 'data-action': action, onclick: press }, icon(action)));
   }

@@ -119,10 +119,11 @@ async fn furnished() -> (World, Endpoints) {
     remind(&world, "claude-billing", "Send the weekly cost report", "26m").await;
     remind(&world, "ops", "Check disk usage on the database host", "48m").await;
     remind(&world, "ops", "Renew the on-call handover", "3h").await;
+    // In sessions without a message: one that waits would be told to whoever stands by.
     for (session, total, timeout, reason) in [
         ("cline-web", 1800, 1700, "Waiting for the container image to be pushed"),
-        ("codex-7f3a", 900, 500, "Watching output/build.log for the bundle"),
-        ("claude-42", 900, 400, "Waiting for the integration tests"),
+        ("codex-91c2", 900, 500, "Watching output/build.log for the bundle"),
+        ("claude-7", 900, 400, "Waiting for the integration tests"),
     ] {
         let body = json!({"total_duration": total, "timeout_duration": timeout, "reason": reason});
         drop(world.standing(session, body).await);

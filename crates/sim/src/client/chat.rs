@@ -35,7 +35,7 @@ impl Client {
         let node = self.random.pick(&nodes).clone();
         let engine = node.engine.clone();
         let said = vec![turn::said(&engine, Role::Assistant, "您好 👋")];
-        let response: Command = turn::response(&engine, &owner, known.as_deref(), named, said);
+        let response: Command = turn::response(&engine, &owner, known.as_deref(), named, (said, Vec::new()));
         if self.random.mille(300) {
             // The door does not wait for it.
             let stop = node.stop_engine.clone();

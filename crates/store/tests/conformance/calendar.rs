@@ -6,7 +6,7 @@ use reveille_store::Store;
 use std::sync::Arc;
 
 pub async fn quiet_hours_are_kept_changed_and_taken_away(store: &Arc<dyn Store>) {
-    let kept = async || store.load(&sid("a"), Needs::default()).await.unwrap().session.unwrap().quiet;
+    let kept = async || store.load(&sid("a"), Needs::default()).await.unwrap().session.unwrap().quiet.own;
     let night = quiet("22:00", "07:30");
     run(&**store, "a", wait("timer_1", "x", 600), at(0)).await;
     assert_eq!(kept().await, None);
@@ -18,9 +18,9 @@ pub async fn quiet_hours_are_kept_changed_and_taken_away(store: &Arc<dyn Store>)
     assert_eq!(kept().await, Some(night.clone()), "kept by whatever else is written");
     run(&**store, "b", Command::SetQuiet { quiet: Some(night.clone()) }, at(3)).await;
     let (_, state) = store.load_items(iids(&["timer_1"])).await.unwrap().pop().unwrap();
-    assert_eq!(state.session.unwrap().quiet, Some(night.clone()), "also where items are loaded");
+    assert_eq!(state.session.unwrap().quiet.own, Some(night.clone()), "also where items are loaded");
     let listed = picture(&**store).await.sessions;
-    assert!(listed.iter().all(|session| session.quiet == Some(night.clone())), "and in lists: {listed:?}");
+    assert!(listed.iter().all(|session| session.quiet.own == Some(night.clone())), "and in lists: {listed:?}");
 }
 
 pub async fn what_follows_the_calendar_is_stored_and_fired(store: &Arc<dyn Store>) {

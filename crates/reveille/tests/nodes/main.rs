@@ -13,3 +13,4 @@ mod outage;
 mod support;
 mod together;
 mod wake;
+mod wire;

@@ -72,7 +72,7 @@ async fn a_condition_met_at_night_is_told_in_the_morning_also_after_a_restart() 
     let message = world.until_message("agent", &timer).await;
     assert!(text(&message["text"]).contains("\nElapsed: 1 seconds\nMet: "), "{message}");
     has(&world.get(&format!("/api/timers/{timer}")).await, json!({"status": "completed", "met": true}));
-    // Who stands by is awake: told at once.
+    // Who stands by is awake: told at once. In a session where nothing else waits to be told.
     world.advance(15 * 3600);
     std::fs::write(&file, "").unwrap();
     let told = world.done("awake", "timer", json!({"reason": "等", "total_duration": "5h", "until": until})).await;

@@ -324,7 +324,7 @@ async fn never_while_a_live_client_holds_the_session() {
     ends(&world, "agent-2").await;
     let other = world.done("agent", "timer", json!({"total_duration": 1, "mission": "m"})).await;
     world.advance(1);
-    world.until_message("agent", &id(&other)).await;
+    world.until_event(&id(&other), "timer.completed").await;
     world.advance(GRACE);
     until_events(&world, "agent-2", "wake.ended", 1).await;
     world.advance(500);
@@ -462,6 +462,7 @@ async fn a_server_that_stops_ends_its_commands_and_tries_again() {
     let mut world = desk.world(desk.rule(script)).await;
     ends(&world, "agent").await;
     world.advance(GRACE);
+    until_events(&world, "agent", "wake.started", 1).await;
     until("it is up", async || desk.path("up").exists()).await;
     world.down().await;
     desk.write("go");
@@ -557,8 +558,9 @@ async fn a_command_that_outlives_its_server_is_waited_for_and_one_that_is_gone_i
         }
         let _daemon = home.serve().await;
         if outlives {
-            // Another message is no reason to begin beside it.
+            // Another message is no reason to begin beside it. Of several nodes it may take a moment to come.
             home.run(&["timer", "10ms", "--mission", "another", "--session", "agent"]).await;
+            until("it is there", async || home.run(&["inbox", "-s", "agent"]).await.out.contains("another")).await;
             tokio::time::sleep(Duration::from_millis(500)).await;
             assert_eq!(desk.read("woken"), format!("{pid}\n"), "never two at once");
             desk.write("go");

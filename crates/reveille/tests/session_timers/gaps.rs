@@ -33,7 +33,10 @@ async fn a_call_that_was_under_way_when_the_server_was_killed_is_made_again() {
     daemon.child.kill().await.unwrap();
     // Much later, by its own clock.
     let config = Config::load(Some(&home.config())).unwrap();
-    let world = World::with(|here| (here.data_dir, here.agent) = (home.data(), config.agent)).await;
+    let world = World::with(|here| {
+        (here.data_dir, here.agent, here.database_url) = (home.data(), config.agent, home.database_url.clone());
+    })
+    .await;
     let second = endpoints.next().await;
     assert_eq!(second.header("idempotency-key"), first.header("idempotency-key"));
     has(&settled(&world, "chat-1", 1).await[0], json!({"status": "done", "attempts": 2}));

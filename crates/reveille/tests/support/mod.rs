@@ -41,6 +41,11 @@ pub fn on_postgres() -> bool {
     asked || module_path!().starts_with("on_postgres") || module_path!().starts_with("nodes")
 }
 
+/// The same of whole processes; those of `nodes` are told where to keep things by each test.
+pub fn homes_on_postgres() -> bool {
+    on_postgres() && !module_path!().starts_with("nodes")
+}
+
 pub struct World {
     pub clock: ManualClock,
     pub config: Config,

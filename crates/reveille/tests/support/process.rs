@@ -1,7 +1,8 @@
 //! The real binary, in a home of its own.
 
-use super::{client, id, within};
+use super::{client, homes_on_postgres, id, within};
 use rustix::process::{Pid, Signal, kill_process};
+use scratch_postgres::Cluster;
 use std::{
     fs::{self, OpenOptions},
     path::{Path, PathBuf},
@@ -20,6 +21,8 @@ pub const BINARY: &str = env!("CARGO_BIN_EXE_reveille");
 /// A user's home directory, with nothing of the real user's in it.
 pub struct Home {
     pub dir: TempDir,
+    /// Where its servers keep everything, unless in a file.
+    pub database_url: Option<String>,
 }
 
 /// A server process. Killed when dropped.
@@ -31,7 +34,8 @@ pub struct Daemon {
 
 impl Default for Home {
     fn default() -> Self {
-        Self { dir: tempfile::tempdir().unwrap() }
+        let database_url = homes_on_postgres().then(|| Cluster::shared().database());
+        Self { dir: tempfile::tempdir().unwrap(), database_url }
     }
 }
 
@@ -71,6 +75,9 @@ impl Home {
             .stdin(Stdio::null())
             .stderr(Stdio::null())
             .kill_on_drop(true);
+        if let Some(url) = &self.database_url {
+            command.env("REVEILLE_DATABASE_URL", url);
+        }
         command
     }
 

@@ -27,6 +27,11 @@ impl Client {
             true => json!({"total_duration": total, "mission": label}),
             false => json!({"total_duration": total, "reason": label}),
         };
+        if mission && self.random.mille(250) {
+            let catch_up = *self.random.pick(&["skip", "latest", "all"]);
+            let (every, times) = (self.random.between(1, 8), self.random.between(1, 4));
+            arguments = json!({"every": every, "max_fires": times, "catch_up": catch_up, "mission": label});
+        }
         if !mission && self.random.mille(700) {
             arguments["timeout_duration"] = json!(self.length(TIMEOUT_MS));
         }

@@ -5,6 +5,7 @@
 mod answers;
 mod calls;
 mod inbox;
+mod recurring;
 mod reminders;
 mod session_timers;
 mod sessions;

@@ -1,6 +1,11 @@
 //! Timers as the documents have them: a stopwatch that stands still while paused, ends once, and never before its time.
 
-use super::{Charges, Commit, Rule, sky::Sky, written};
+use super::{
+    Charges, Commit, Rule,
+    recurring::{self, Recurring},
+    sky::Sky,
+    written,
+};
 use crate::trace::Ask;
 use reveille_core::{HistoryEntry, Item, MessageWrite, SessionId, SubjectKind};
 use serde_json::Value;
@@ -19,10 +24,13 @@ struct Timer {
     total: i64,
     state: State,
     background: bool,
+    recurring: Option<Recurring>,
 }
 
 #[derive(Default)]
 pub struct Timers {
+    /// What recurs, by its text.
+    recurring: BTreeMap<String, recurring::Asked>,
     known: BTreeMap<String, Timer>,
     /// Each creation has a text of its own.
     labels: BTreeMap<String, String>,
@@ -46,6 +54,12 @@ impl Timer {
         }
     }
 
+    /// Runs from then on with so much left, or by what recurs.
+    fn again(&mut self, from: i64, left: i64) {
+        let due = self.recurring.as_ref().map_or(from + left, |recurring| recurring.again(from, left));
+        (self.total, self.state) = (self.total - left + (due - from), State::Running { due });
+    }
+
     fn is_live(&self) -> bool {
         matches!(self.state, State::Running { .. } | State::Paused { .. })
     }
@@ -61,8 +75,43 @@ impl Timer {
     }
 }
 
+impl Timer {
+    /// One time of what recurs, with its message.
+    fn fired(&mut self, commit: &Commit<'_>, id: &str, data: &Value, charges: &mut Charges) {
+        let State::Running { due } = self.state else {
+            return charges.say(Rule::Wrong, format!("{id} fired while {}", self.status()));
+        };
+        self.recurring.iter_mut().for_each(|recurring| recurring.fired(id, due, data, commit.at, charges));
+        let told = data["message"]["id"].as_str();
+        let written = commit
+            .batch
+            .messages
+            .iter()
+            .any(|write| matches!(write, MessageWrite::Insert(message) if Some(message.id.as_ref()) == told));
+        charges.unless(written || told.is_none(), Rule::Lost, || format!("{id} fired, and {told:?} is not written"));
+    }
+
+    /// What recurs goes on from the last time that passed, or is over.
+    fn passed(&mut self, id: &str, at: i64, sky: &Sky, charges: &mut Charges) {
+        let (State::Running { due }, Some(recurring)) = (self.state, &mut self.recurring) else { return };
+        let Some((next, told)) = recurring.passed(id, due, at, charges) else { return };
+        charges.unless(!sky.too_late(at - due), Rule::Late, || format!("{id} fired {} ms late", at - due));
+        self.background |= told;
+        if recurring.is_over() {
+            self.state = State::Completed;
+        } else {
+            (self.total, self.state) = (recurring.interval(), State::Running { due: next });
+        }
+    }
+}
+
 impl Timers {
     pub fn asked(&mut self, ask: &Ask) {
+        if let Ask::Tool { arguments, .. } = ask
+            && let (Some(label), Some(asked)) = (arguments["mission"].as_str(), recurring::Asked::read(arguments))
+        {
+            self.recurring.insert(label.to_owned(), asked);
+        }
         if let Ask::Tool { name, arguments, .. } = ask
             && let Some(id) = arguments["timer_id"].as_str()
         {
@@ -101,10 +150,11 @@ impl Timers {
             self.entry(commit, entry, closes, sky, charges);
         }
         for item in written(commit.batch).filter_map(Item::as_timer) {
-            let Some(timer) = self.known.get(item.id.as_str()) else {
+            let Some(timer) = self.known.get_mut(item.id.as_str()) else {
                 charges.say(Rule::Wrong, format!("{} was written and never made", item.id));
                 continue;
             };
+            timer.passed(item.id.as_str(), commit.at, sky, charges);
             let due = match timer.state {
                 State::Running { due } => Some(due),
                 State::Paused { until, .. } => Some(until),
@@ -137,6 +187,13 @@ impl Timers {
             });
         };
         let tool = match &*entry.event {
+            "timer.missed" => {
+                timer.recurring.iter_mut().for_each(|recurring| recurring.missed(data));
+                return;
+            }
+            "timer.fired" | "timer.completed" if timer.recurring.is_some() => {
+                return timer.fired(commit, id, data, charges);
+            }
             "timer.completed" => {
                 let State::Running { due } = timer.state else {
                     return charges.say(Rule::Wrong, format!("{id} completed while {}", timer.status()));
@@ -159,7 +216,7 @@ impl Timers {
                 charges.unless(at >= until, Rule::Early, || format!("{id} resumed {} ms early", until - at));
                 charges
                     .unless(!sky.too_late(at - until), Rule::Late, || format!("{id} resumed {} ms late", at - until));
-                timer.state = State::Running { due: until + left };
+                timer.again(until, left);
                 return;
             }
             "timer.continued" => {
@@ -196,7 +253,7 @@ impl Timers {
                 charges.unless(matches!(timer.state, State::Paused { .. }), Rule::Wrong, || {
                     format!("{id} resumed while {}", timer.status())
                 });
-                timer.state = State::Running { due: at + left };
+                timer.again(at, left);
                 "resume_timer"
             }
             "timer.stopped" => {
@@ -222,7 +279,8 @@ impl Timers {
         }
         let total = ms(data, "total_duration").unwrap_or(0);
         let (session, state) = (commit.batch.session.id.clone(), State::Running { due: commit.at + total });
-        let timer = Timer { session, total, state, background: false };
+        let recurring = self.recurring.get(&label).cloned().map(Recurring::new);
+        let timer = Timer { session, total, state, background: false, recurring };
         charges
             .unless(self.known.insert(id.to_owned(), timer).is_none(), Rule::Twice, || format!("{id} was made twice"));
     }

@@ -21,6 +21,7 @@ mod time;
 pub mod trace;
 mod upstream;
 mod weather;
+mod wire;
 mod world;
 
 pub use run::{Figures, Options, Report, StoreKind, run, run_many};

@@ -1,10 +1,11 @@
 //! A model provider behind an in-memory connection: it refuses, stalls, answers with an error, breaks off in mid-stream, or
-//! answers; now and then it calls the `clock` tool. Real bytes of HTTP, no sockets.
+//! answers, over any of the protocols; now and then it calls the `clock` tool. Real bytes of HTTP, no sockets.
 
 use crate::{
     gate::Gate,
     random::{Drawn, Random},
     trace::{Event, Process},
+    wire::{self, Said},
     world::World,
 };
 use async_trait::async_trait;
@@ -15,7 +16,7 @@ use hyper_util::{
     rt::TokioIo,
 };
 use reveille::config::gateway::GatewayConfig;
-use reveille_gateway::{Dial, Link};
+use reveille_gateway::{Dial, Link, Protocol};
 use serde_json::json;
 use std::{
     io,
@@ -35,8 +36,9 @@ const PIPE_BYTES: usize = 64 * 1024;
 /// The gateway's settings, with patience that fits a run.
 pub fn config() -> GatewayConfig {
     let config = json!({
-        "retries": 0, "max_hold": "12s", "first_byte_timeout": "15s", "idle_timeout": "10s",
-        "upstream": [{"name": "sim", "base_url": "http://model.test", "protocols": ["chat"]}],
+        "retries": 0, "max_hold": "12s", "max_hold_whole": "12s", "first_byte_timeout": "15s", "idle_timeout": "10s",
+        "total_timeout": "25s",
+        "upstream": [{"name": "sim", "base_url": "http://model.test", "protocols": ["chat", "responses", "messages"]}],
     });
     serde_json::from_value(config).expect("a valid form")
 }
@@ -84,9 +86,9 @@ struct Call {
 
 impl Call {
     async fn serve(mut self) -> io::Result<()> {
-        let body = self.request().await?;
+        let (protocol, body) = self.request().await?;
         let number = self.world.number();
-        let told = body.contains("\"tool\"");
+        let (told, stream) = (wire::has_result(protocol, &body), body.contains("\"stream\":true"));
         self.world.trace.note(Event::Prompted { by: self.by, request: number, body: body.into() });
         let outside = self.world.weather.rates().outside;
         sleep(Duration::from_millis(self.random.spread(4000))).await;
@@ -104,52 +106,71 @@ impl Call {
             }
             _ => {}
         }
+        let calls = !told && self.random.mille(150);
+        let said = if calls { self.reminder() } else { Said::Words { id: self.world.number() } };
+        match stream {
+            true => self.stream(number, protocol, &said, breaks).await,
+            false => self.whole(number, protocol, &said, breaks).await,
+        }
+    }
+
+    async fn stream(mut self, number: u64, protocol: Protocol, said: &Said, breaks: bool) -> io::Result<()> {
         let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\
                     connection: close\r\n\r\n";
         self.wire.write_all(head.as_bytes()).await?;
         sleep(Duration::from_millis(self.random.spread(1000))).await;
         self.gate.pass().await;
-        self.world.trace.note(Event::Spoke { request: number });
-        let calls = !told && self.random.mille(150);
-        let delta = match calls {
-            true => self.reminder(),
-            false => json!({"role": "assistant", "content": "好的"}),
-        };
-        self.say(delta, None).await?;
-        sleep(Duration::from_millis(self.random.spread(2000))).await;
-        if breaks && self.random.mille(500) {
+        // A head alone is no answer.
+        if breaks && self.random.mille(300) {
             return Ok(());
         }
-        self.gate.pass().await;
-        self.say(json!({}), Some(if calls { "tool_calls" } else { "stop" })).await?;
-        self.chunk("data: [DONE]\n\n").await?;
+        self.world.trace.note(Event::Spoke { request: number });
+        if self.random.mille(200) {
+            // All in one piece.
+            self.chunk(&(said.opening(protocol) + &said.closing(protocol))).await?;
+        } else {
+            self.chunk(&said.opening(protocol)).await?;
+            sleep(Duration::from_millis(self.random.spread(2000))).await;
+            if breaks && self.random.mille(500) {
+                return Ok(());
+            }
+            self.gate.pass().await;
+            self.chunk(&said.closing(protocol)).await?;
+        }
         self.wire.write_all(b"0\r\n\r\n").await?;
         self.wire.shutdown().await
     }
 
-    fn reminder(&mut self) -> serde_json::Value {
+    async fn whole(mut self, number: u64, protocol: Protocol, said: &Said, breaks: bool) -> io::Result<()> {
+        let body = said.whole(protocol).to_string();
+        let length = body.len();
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
+        );
+        self.wire.write_all(head.as_bytes()).await?;
+        sleep(Duration::from_millis(self.random.spread(1000))).await;
+        self.gate.pass().await;
+        if breaks && self.random.mille(500) {
+            return Ok(());
+        }
+        self.world.trace.note(Event::Spoke { request: number });
+        self.wire.write_all(body.as_bytes()).await?;
+        self.wire.shutdown().await
+    }
+
+    fn reminder(&mut self) -> Said {
         let task = format!("model-{} 提醒", self.world.number());
         let wait = format!("{}ms", self.random.spread(15_000) + 10);
         let arguments = json!({"action": "schedule", "items": [{"task": task, "in": wait}]}).to_string();
-        let function = json!({"name": "clock", "arguments": arguments});
-        let id = format!("call_{}", self.world.number());
-        json!({"role": "assistant", "tool_calls": [{"index": 0, "id": id, "type": "function", "function": function}]})
-    }
-
-    async fn say(&mut self, delta: serde_json::Value, finish: Option<&str>) -> io::Result<()> {
-        let choice = json!({"index": 0, "delta": delta, "finish_reason": finish});
-        let chunk = json!({
-            "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice],
-        });
-        self.chunk(&format!("data: {chunk}\n\n")).await
+        Said::Call { id: self.world.number(), arguments }
     }
 
     async fn chunk(&mut self, text: &str) -> io::Result<()> {
         self.wire.write_all(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes()).await
     }
 
-    /// The body of the request.
-    async fn request(&mut self) -> io::Result<String> {
+    /// The body of the request, and in which protocol it is.
+    async fn request(&mut self) -> io::Result<(Protocol, String)> {
         let mut bytes = Vec::new();
         loop {
             if self.wire.read_buf(&mut bytes).await? == 0 {
@@ -160,7 +181,9 @@ impl Call {
             let head = head.to_ascii_lowercase();
             let length = head.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok());
             if body.len() >= length.unwrap_or(0) {
-                return Ok(body.to_owned());
+                let path = head.split(' ').nth(1).unwrap_or_default();
+                let protocol = Protocol::ALL.into_iter().find(|protocol| protocol.path() == path);
+                return Ok((protocol.ok_or(io::ErrorKind::InvalidData)?, body.to_owned()));
             }
         }
     }

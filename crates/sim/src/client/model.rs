@@ -1,23 +1,29 @@
 //! A client of the gateway: its model calls gain what waits for their session, and are held while a reminder is pending.
 
 use super::Client;
-use crate::{node::Node, trace::Ask};
+use crate::{node::Node, trace::Ask, wire};
 use bytes::Bytes;
 use http::{HeaderValue, Request, header};
 use http_body_util::{BodyExt, Full};
+use reveille_gateway::Protocol;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 impl Client {
     pub(super) async fn model_step(&mut self, node: &Arc<Node>) {
         let (session, gateway) = (self.session(), node.gateway.clone());
-        let tool = json!({"type": "function", "function": {"name": "shell", "parameters": {"type": "object"}}});
-        let body = json!({
-            "model": "m", "stream": true, "tools": [tool], "messages": [{"role": "user", "content": self.label()}],
-        });
+        let (protocol, stream) = (*self.random.pick(&Protocol::ALL), self.random.mille(700));
+        // Users give orders in the middle of a text.
+        let order = match self.random.below(20) {
+            0..4 => "<**stopMessage:\"继续\",2**> ",
+            4 => "<**stopMessage:clear**> ",
+            5 => "<**clock:clear**> ",
+            _ => "",
+        };
+        let body = wire::request(protocol, &format!("{order}{}", self.label()), stream);
         let mut request = Request::new(Full::new(Bytes::from(body.to_string())));
         *request.method_mut() = http::Method::POST;
-        *request.uri_mut() = http::Uri::from_static("/v1/chat/completions");
+        *request.uri_mut() = http::Uri::from_static(protocol.path());
         let headers = request.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let named = HeaderValue::from_bytes(session.as_str().as_bytes());

@@ -174,11 +174,12 @@ impl Inbox {
         };
         let carried = held.as_ref().and_then(|lease| self.carried.get(lease));
         if let Some(delivered) = &message.delivered {
+            let prompted = |text: &str| self.prompts.values().any(|(body, spoke)| *spoke && body.contains(text));
+            let text = written(&message.text);
             let told = match delivered.channel.as_str() {
-                "gateway" => {
-                    self.prompts.values().any(|(body, spoke)| *spoke && body.contains(&written(&message.text)))
-                }
-                _ => carried.is_some_and(|carried| carried.told),
+                "gateway" => prompted(&text),
+                // The result of a call that a model made is a document in a text.
+                _ => carried.is_some_and(|carried| carried.told) || prompted(&written(&text)),
             };
             charges.unless(told, Rule::Lost, || format!("{id} counts as delivered by {held:?}, which told nobody"));
             known.state = State::Delivered;

@@ -174,9 +174,11 @@ fn every_link_leads_somewhere() {
     }
 }
 
-/// Where the figures of each row are from, in their order: its section of the benchmarks, the row and the column there, and
-/// which it is of several in that cell.
-const SOURCES: [(&str, &[(&str, &str, &str, usize)]); 5] = [
+/// A figure's section of the benchmarks, its row and its column there, and which it is of several in that cell.
+type Place = (&'static str, &'static str, &'static str, usize);
+
+/// Where the figures of each row are from, in their order.
+const SOURCES: [(&str, &[Place]); 5] = [
     (
         "lateness of 10,000 timers",
         &[

@@ -86,7 +86,7 @@ impl Rounds {
                 Next::Continue(more) => {
                     let heard = heard.get_or_insert_with(|| read().unwrap_or_default());
                     results.clone_from(&more.results);
-                    let asked = again.ask(heard, &more).await.map(|response| Some(response.into_body()));
+                    let asked = Box::pin(again.ask(heard, &more)).await.map(|response| Some(response.into_body()));
                     if let Err(fault) = &asked {
                         visits.on_unanswered(fault).await;
                     }

@@ -191,10 +191,10 @@ impl ClockVisit {
             return Ok(Next::End);
         }
         if let (Some(session), Some(orders)) = (self.session.clone(), self.orders.take()) {
-            self.carry_out(&session, &orders).await?;
+            Box::pin(self.carry_out(&session, &orders)).await?;
         }
         if !seen.calls.is_empty() {
-            return self.called(seen).await;
+            return Box::pin(self.called(seen)).await;
         }
         self.rounds = 0;
         if seen.finish != Some(Finish::Stop) || !seen.client_calls.is_empty() {

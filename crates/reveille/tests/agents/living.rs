@@ -183,6 +183,8 @@ async fn a_sub_agent_does_not_end_its_parents_turn() {
     }
     whole(call(&world, stops, true).await).await;
     has(&armed(&world).await, json!({"next_trigger_at": world.now() + 300_000}));
+    let answered = world.history_of("chat-1").await.iter().filter(|entry| entry["event"] == "session.response").count();
+    assert_eq!(answered, 1, "one turn, with one end");
 }
 
 /// The answer before names no session: every turn would be another one, with timers of its own.

@@ -46,8 +46,9 @@ async fn every_answer_is_documented() {
     let (document, work) = (format!("{}/openapi.json", server.url), home.dir.path().to_owned());
     let asked = tokio::task::spawn_blocking(move || {
         let mut command = Command::new(schemathesis());
+        // One worker: Python 3.11 fails now and then where two threads read source code at once.
         command.current_dir(work).args(["run", &document, "--phases", "coverage,fuzzing", "--seed", "1"]);
-        command.args(["--max-examples", EXAMPLES, "--workers", "2", "--request-timeout", "20", "--no-color"]);
+        command.args(["--max-examples", EXAMPLES, "--workers", "1", "--request-timeout", "20", "--no-color"]);
         command.args(["--exclude-path-regex", STREAMS, "--header", "x-reveille-standby-max: 0.01"]);
         command.args(["--checks", "not_a_server_error,status_code_conformance,content_type_conformance"]);
         command.args(["--checks", "response_headers_conformance,response_schema_conformance"]);

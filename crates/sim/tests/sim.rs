@@ -24,7 +24,7 @@ fn innocent(guilty: &[Report]) {
 
 #[test]
 fn nothing_early_lost_twice_out_of_order_or_left_behind() {
-    let seeds = std::env::var("REVEILLE_SIM_SEEDS").map_or(300, |text| text.parse().expect("a number"));
+    let seeds = std::env::var("REVEILLE_SIM_SEEDS").map_or(1000, |text| text.parse().expect("a number"));
     let (guilty, figures) = run_many(0..seeds, Options::default(), threads());
     println!("{figures:#?}");
     innocent(&guilty);

@@ -152,7 +152,7 @@ async fn what_holds_already_is_met_at_once() {
         }
     })
     .await;
-    let result = world.done("s", "timer", waiting(json!({"process": child.id()}))).await;
+    let result = world.done("another", "timer", waiting(json!({"process": child.id()}))).await;
     has(&result, json!({"outcome": "met", "seen": format!("process {} has ended", child.id())}));
     child.wait().unwrap();
 }

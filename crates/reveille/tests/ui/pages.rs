@@ -39,8 +39,9 @@ async fn turn(other: &Other, session: &str, text: &str) {
 }
 
 /// Titles of the timeline's rows: what is to come, from the farthest; what has been, from the newest.
+/// Their text as it is, drawn or not: rows out of sight are not laid out.
 fn rows(state: &str) -> String {
-    format!("[...document.querySelectorAll('.moment[data-state={state}]')].map((row) => row.innerText)")
+    format!("[...document.querySelectorAll('.moment[data-state={state}]')].map((row) => row.textContent)")
 }
 
 /// One of the choices above a list.

@@ -53,6 +53,9 @@ pub enum What {
         url: Arc<str>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         place: Option<usize>,
+        /// The agent's other webhooks then: none of them is the one that moved.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        others: Vec<Arc<str>>,
         /// `message.created`, `session.closed`, …
         event: String,
         data: Value,

@@ -202,6 +202,11 @@ pub enum Command {
     SetQuiet {
         quiet: Option<Quiet>,
     },
+    /// The agent goes on by itself after it had answered: it works again, and nobody said anything.
+    GoOn {
+        agent: AgentId,
+        turn: Arc<str>,
+    },
     /// The agent still works on this turn: it is not given up yet.
     Renew {
         turn: Option<Arc<str>>,
@@ -316,7 +321,7 @@ impl Call {
             }
             Command::StopMany { ids, .. } => (Select::Ids(ids.clone()), None),
             Command::Slept(sleeps) => (Select::Ids(sleeps.iter().map(|sleep| sleep.id.clone()).collect()), None),
-            Command::Message { .. } | Command::Renew { .. } | Command::Response { .. } => {
+            Command::Message { .. } | Command::GoOn { .. } | Command::Renew { .. } | Command::Response { .. } => {
                 (Select::LiveOf(Kind::SessionTimer), None)
             }
             Command::CallEnded { id, .. } | Command::ReplayCall { id } => (one(id), None),

@@ -251,9 +251,23 @@ impl SessionTimer {
         if self.spec.reset == Reset::OnMessage {
             self.used = 0;
         }
+        self.working(turn, now, limits);
+        true
+    }
+
+    /// The agent goes on by itself, and works on this turn, unless it works on what it was asked meanwhile. What is used up
+    /// stays so. Whether that changed anything.
+    pub fn work_on(&mut self, turn: &Arc<str>, now: Timestamp, limits: &Limits) -> bool {
+        let silent = matches!(self.phase, Phase::Armed { .. });
+        if silent {
+            self.working(Some(turn), now, limits);
+        }
+        silent
+    }
+
+    fn working(&mut self, turn: Option<&Arc<str>>, now: Timestamp, limits: &Limits) {
         self.silent_since = None;
         self.phase = Phase::Suspended { until: now.plus(limits.turn), turn: turn.cloned() };
-        true
     }
 
     /// The turn of this name lives: it has its full time again. One that was given up too early is taken up again.
@@ -268,8 +282,7 @@ impl SessionTimer {
                 Phase::Suspended { turn, .. } => turn.clone(),
                 _ => turn.cloned(),
             };
-            self.silent_since = None;
-            self.phase = Phase::Suspended { until: now.plus(limits.turn), turn: working };
+            self.working(working.as_ref(), now, limits);
         }
         lives
     }

@@ -19,6 +19,8 @@ const FORGET: i64 = 40;
 #[derive(Clone, Debug)]
 enum Op {
     Message,
+    /// The agent goes on by itself.
+    GoOn,
     /// The turn lives.
     Renew,
     Response,
@@ -34,6 +36,7 @@ enum Op {
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         3 => Just(Op::Message),
+        2 => Just(Op::GoOn),
         2 => Just(Op::Renew),
         4 => Just(Op::Response),
         1 => Just(Op::Close),
@@ -101,6 +104,12 @@ impl Naive {
         (self.silent, self.working, self.waiting) = (None, Some(0), None);
     }
 
+    fn go_on(&mut self) {
+        if self.silent.is_some() {
+            (self.silent, self.working) = (None, Some(0));
+        }
+    }
+
     fn response(&mut self) {
         if self.working.is_some() || self.silent.is_some() {
             (self.working, self.silent, self.unheard) = (None, Some(0), 0);
@@ -161,6 +170,10 @@ impl Play {
     fn take(&mut self, op: &Op) {
         match op {
             Op::Message => self.message(),
+            Op::GoOn => {
+                let _ = self.ledger.go_on("held");
+                self.naive.iter_mut().for_each(Naive::go_on);
+            }
             Op::Renew => {
                 let _ = self.ledger.renew(None);
                 self.naive.iter_mut().for_each(|naive| naive.working = naive.working.map(|_| 0));

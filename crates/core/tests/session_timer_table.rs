@@ -322,6 +322,36 @@ fn budgets_last_for_the_session_or_until_the_user_returns() {
 }
 
 #[test]
+fn an_agent_that_goes_on_by_itself_is_no_user_that_returns() {
+    let mut ledger = talking(&[
+        Spec { reset: Reset::OnMessage, ..spec("nudge", 10, 1, says("?")) },
+        Spec { reset: Reset::OnMessage, ..spec("twice", 20, 2, says("??")) },
+    ]);
+    ledger.now = ledger.now.plus(secs(20));
+    ledger.fire_all();
+    ledger.go_on("held").expect("it goes on");
+    assert_eq!(look(&ledger, "nudge").0, Status::Disabled, "what is used up stays so");
+    assert!(ledger.session_timer("twice").is_suspended());
+    ledger.response(Some("held")).expect("it ends");
+    ledger.now = ledger.now.plus(secs(20));
+    ledger.fire_all();
+    let counts = ["nudge", "twice"].map(|name| ledger.session_timer(name).trigger_count);
+    assert_eq!(counts, [1, 2], "silence began anew, with the budget there was");
+    assert_eq!(look(&ledger, "twice").0, Status::Disabled);
+}
+
+#[test]
+fn an_agent_that_goes_on_does_not_take_over_what_it_was_asked() {
+    let mut ledger = talking(&[spec("nudge", 10, 1, says("?"))]);
+    ledger.message(&[], Some("asked")).expect("the user is back");
+    ledger.go_on("held").expect("it goes on");
+    ledger.response(Some("held")).expect("it ends");
+    assert!(ledger.session_timer("nudge").is_suspended(), "the user still waits for an answer");
+    ledger.response(Some("asked")).expect("an answer");
+    assert!(!ledger.session_timer("nudge").is_suspended());
+}
+
+#[test]
 fn one_that_waits_for_its_user_is_forgotten_in_the_end() {
     let limits = Limits { idle_session: secs(100), ..Limits::default() };
     let mut ledger = Ledger::with(limits);

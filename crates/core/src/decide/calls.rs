@@ -27,17 +27,14 @@ impl Draft<'_> {
         self.items.push(ItemWrite::Insert { item: Item::Call(call), key: None });
     }
 
-    /// `webhook`: its place among the agent's, and its address.
-    pub(super) fn tell_webhook(
-        &mut self,
-        id: ItemId,
-        agent: &AgentId,
-        (place, url): (usize, &Arc<str>),
-        event: &str,
-        data: Value,
-    ) {
-        let what = What::Webhook { url: url.clone(), place: Some(place), event: event.to_owned(), data };
-        self.make_call(ToolCall::new(id, agent.clone(), what, self.now));
+    /// Tells all of an agent's webhooks, in its order; `hooks` has an id for each call.
+    pub(super) fn tell_webhooks(&mut self, agent: &AgentId, hooks: &[(ItemId, Arc<str>)], event: &str, data: &Value) {
+        for (place, (id, url)) in hooks.iter().enumerate() {
+            let others = hooks.iter().map(|(_, other)| other.clone()).filter(|other| other != url).collect();
+            let (event, data) = (event.to_owned(), data.clone());
+            let what = What::Webhook { url: url.clone(), place: Some(place), others, event, data };
+            self.make_call(ToolCall::new(id.clone(), agent.clone(), what, self.now));
+        }
     }
 
     pub(super) fn fire_call(&mut self, call: &ToolCall, fired: &mut Vec<Fired>) {

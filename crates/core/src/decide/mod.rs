@@ -213,6 +213,7 @@ pub fn decide(
             draft.message(agent, timers.as_deref().map(|timers| (timers, quiet.as_ref())), turn.as_ref(), said)?
         }
         Command::SetQuiet { quiet } => draft.set_quiet(quiet.as_ref())?,
+        Command::GoOn { agent, turn } => draft.go_on(agent, turn)?,
         Command::Renew { turn } => draft.renew(turn.as_ref())?,
         Command::Response { agent, turn, said, made, notify } => {
             draft.response(agent.as_ref(), turn.as_ref(), (said, made), notify)?
@@ -318,9 +319,7 @@ impl<'a> Draft<'a> {
         let was_open = self.session.state == SessionState::Open;
         let closed = self.close(&why)?;
         if let Some(agent) = self.session.agent.clone().filter(|_| was_open) {
-            for (place, (id, url)) in notify.iter().enumerate() {
-                self.tell_webhook(id.clone(), &agent, (place, url), "session.closed", json!({"reason": why}));
-            }
+            self.tell_webhooks(&agent, notify, "session.closed", &json!({"reason": why}));
         }
         Ok(Reply::Closed(closed))
     }

@@ -75,6 +75,17 @@ impl Draft<'_> {
         made
     }
 
+    /// The agent goes on without having been asked: no message, and so no budget anew.
+    pub(super) fn go_on(&mut self, agent: &AgentId, turn: &Arc<str>) -> Result<Reply, Reject> {
+        let owner = self.owner()?;
+        if owner != *agent {
+            return Err(Reject::OtherAgent { agent: owner, asked: agent.clone() });
+        }
+        let (now, limits) = (self.now, self.limits);
+        let timers = self.change_all(|timer| timer.work_on(turn, now, limits));
+        Ok(Reply::Turn { agent: owner, timers, began: false })
+    }
+
     pub(super) fn renew(&mut self, turn: Option<&Arc<str>>) -> Result<Reply, Reject> {
         let agent = self.owner()?;
         let (now, limits) = (self.now, self.limits);
@@ -106,9 +117,7 @@ impl Draft<'_> {
         self.turn_noted("session.response", &agent, turn, said);
         let spoken = said.iter().rev().find(|said| said.role == Role::Assistant && !said.content.is_empty());
         if let Some(spoken) = spoken {
-            for (place, (id, url)) in notify.iter().enumerate() {
-                self.tell_webhook(id.clone(), &agent, (place, url), "message.created", spoken_data(spoken));
-            }
+            self.tell_webhooks(&agent, notify, "message.created", &spoken_data(spoken));
         }
         self.said.extend_from_slice(said);
         Ok(Reply::Turn { agent, timers, began: false })
@@ -224,10 +233,7 @@ impl Draft<'_> {
         }
         self.count_of(agent, tally::SESSION_TIMERS_FIRED, 1);
         self.note(SubjectKind::SessionTimer, &timer.id, "session_timer.triggered", data);
-        for (number, url) in spec.notify.iter().enumerate() {
-            let id = ItemId::new(name(&format!("hook{number}")));
-            self.tell_webhook(id, agent, (number, url), event, told.clone());
-        }
+        self.tell_webhooks(agent, &hooks(timer, ""), event, &told);
         if let Some((id, what)) = call {
             self.make_call(ToolCall::new(id, agent.clone(), what, self.now));
         }
@@ -242,11 +248,8 @@ impl Draft<'_> {
         let why = format!("session timer {} closed it", timer.spec.timer_id);
         // Stopping and cancelling what lives cannot be refused.
         if self.close(&why).is_ok() {
-            for (number, url) in timer.spec.notify.iter().enumerate() {
-                let id = ItemId::new(format!("hook{number}c_{}.{}", timer.id, timer.trigger_count));
-                let data = json!({"reason": why, "timer_id": timer.spec.timer_id});
-                self.tell_webhook(id, &timer.agent, (number, url), "session.closed", data);
-            }
+            let data = json!({"reason": why, "timer_id": timer.spec.timer_id});
+            self.tell_webhooks(&timer.agent, &hooks(timer, "c"), "session.closed", &data);
         }
     }
 
@@ -270,6 +273,12 @@ impl Draft<'_> {
         self.count(name, by);
         self.count(tally::of_agent(name, agent), by);
     }
+}
+
+/// The webhooks that this firing tells, with ids that it alone gives; `mark` tells one round of telling from another.
+fn hooks(timer: &SessionTimer, mark: &str) -> Vec<(ItemId, Arc<str>)> {
+    let id = |number: usize| ItemId::new(format!("hook{number}{mark}_{}.{}", timer.id, timer.trigger_count));
+    timer.spec.notify.iter().enumerate().map(|(number, url)| (id(number), url.clone())).collect()
 }
 
 fn spoken_data(said: &Utterance) -> Value {

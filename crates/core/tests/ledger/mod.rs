@@ -221,6 +221,11 @@ impl Ledger {
         self.about_turn(Command::Response { agent: None, turn, said: Vec::new(), made: Vec::new(), notify: Vec::new() })
     }
 
+    /// The agent goes on by itself.
+    pub fn go_on(&mut self, turn: &str) -> Result<Vec<SessionTimer>, Reject> {
+        self.about_turn(Command::GoOn { agent: AgentId::new(AGENT), turn: turn.into() })
+    }
+
     /// The turn lives.
     pub fn renew(&mut self, turn: Option<&str>) -> Result<Vec<SessionTimer>, Reject> {
         self.about_turn(Command::Renew { turn: turn.map(Into::into) })

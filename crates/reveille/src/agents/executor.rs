@@ -237,8 +237,8 @@ impl Executor {
     }
 
     async fn webhook(&self, agent: &Agent, session: &SessionId, call: &ToolCall, until: Timestamp) -> Report {
-        let What::Webhook { url, place, event, data } = &call.what else { return refused("it is no webhook") };
-        let Some((url, signer)) = webhook_of(agent, url, *place) else {
+        let What::Webhook { event, data, .. } = &call.what else { return refused("it is no webhook") };
+        let Some((url, signer)) = webhook_of(agent, &call.what) else {
             return refused("the agent has no such webhook any more");
         };
         // The same with every attempt: when it happened, not when it is told.
@@ -316,16 +316,17 @@ fn host_of(agent: &Agent, what: &What) -> String {
     let endpoint = |tool: &str| agent.tools.get(tool).and_then(|tool| tool.endpoint.as_ref());
     let url = match what {
         What::Tool { tool, .. } => endpoint(tool).map(|endpoint| endpoint.url.as_str()),
-        What::Webhook { url, place, .. } => webhook_of(agent, url, *place).map(|(url, _)| &**url),
+        What::Webhook { .. } => webhook_of(agent, what).map(|(url, _)| &**url),
     };
     url.and_then(|url| Url::parse(url).ok()).map(|url| url.authority().to_owned()).unwrap_or_default()
 }
 
 /// The webhook as it is now. One that has moved is told where it is now what began before: its session keeps its timers as
-/// they were configured, but nobody listens where it was.
-fn webhook_of<'a>(agent: &'a Agent, url: &str, place: Option<usize>) -> Option<&'a (Arc<str>, Signer)> {
-    let known = agent.webhooks.iter().find(|(known, _)| &**known == url);
-    known.or_else(|| agent.webhooks.get(place?))
+/// they were configured, but nobody listens where it was. One that was removed is told nothing, nor is another in its place.
+fn webhook_of<'a>(agent: &'a Agent, what: &What) -> Option<&'a (Arc<str>, Signer)> {
+    let What::Webhook { url, place, others, .. } = what else { return None };
+    let known = agent.webhooks.iter().find(|(known, _)| known == url);
+    known.or_else(|| agent.webhooks.get((*place)?).filter(|(now, _)| !others.contains(now)))
 }
 
 fn tool_request(agent: &Agent, tool: &Tool, asked: &Asked<'_>) -> Result<Request<Full<Bytes>>, String> {

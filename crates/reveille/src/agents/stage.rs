@@ -43,8 +43,8 @@ struct Open {
 
 /// What happens in a turn, in this order.
 enum Step {
-    /// The model is called; tells when the timers are suspended.
-    Called { agent: AgentId, suspended: oneshot::Sender<()> },
+    /// The model is called, because somebody asked or because it goes on by itself; tells when the timers are suspended.
+    Called { agent: AgentId, asked: bool, suspended: oneshot::Sender<()> },
     /// Nobody calls it now, and it has nothing to be answered: the turn is over.
     Over { agent: AgentId },
     /// Nobody calls it now, but somebody will.
@@ -106,7 +106,7 @@ struct Working {
 impl Visit for Working {
     async fn before_request(&mut self, draft: &mut Draft) -> Result<Interest, Fault> {
         self.aside = self.subagent || self.side && !RESULTS.iter().any(|mark| draft.mentions(mark));
-        self.suspend().await;
+        self.suspend(true).await;
         Ok(Interest::Stay)
     }
 
@@ -117,7 +117,7 @@ impl Visit for Working {
     }
 
     async fn on_resume(&mut self) {
-        self.suspend().await;
+        self.suspend(false).await;
     }
 
     async fn on_finish(&mut self, seen: &Seen) -> Next {
@@ -127,10 +127,10 @@ impl Visit for Working {
 }
 
 impl Working {
-    async fn suspend(&mut self) {
+    async fn suspend(&mut self, asked: bool) {
         let (suspended, known) = oneshot::channel();
         self.begun = true;
-        self.shared.called(&self.session, self.aside, Step::Called { agent: self.agent.clone(), suspended });
+        self.shared.called(&self.session, self.aside, Step::Called { agent: self.agent.clone(), asked, suspended });
         // Nothing can fire from here on; should the task be gone, so is the server. While the store is away nothing can
         // fire either.
         self.shared.engine.if_ready("session", known).await;
@@ -221,9 +221,14 @@ async fn live(shared: Arc<Shared>, session: SessionId, name: Arc<str>, mut steps
             }
         };
         match step {
-            Some(Step::Called { agent, suspended }) => {
+            Some(Step::Called { agent, asked, suspended }) => {
                 working = true;
-                let begun = turn::begin(engine, registry, &session, &agent, Some(name.clone()), Vec::new()).await;
+                let begun = if asked {
+                    let begun = turn::begin(engine, registry, &session, &agent, Some(name.clone()), Vec::new()).await;
+                    begun.map(drop)
+                } else {
+                    turn::go_on(engine, &session, &agent, name.clone()).await
+                };
                 if let Err(error) = begun {
                     tracing::warn!(%error, %session, %agent, "the session's timers do not follow this call");
                 }

@@ -62,6 +62,12 @@ pub async fn begin(
     Err(EngineError::IdTaken.into())
 }
 
+/// The agent goes on by itself after it had answered: its session's timers are suspended, and nobody said anything.
+pub async fn go_on(engine: &Engine, session: &SessionId, agent: &AgentId, turn: Arc<str>) -> Result<(), TurnError> {
+    engine.execute(session, Call::new(Command::GoOn { agent: agent.clone(), turn })).await?;
+    Ok(())
+}
+
 /// As long as this is polled, the turn is not given up. Whatever ends the process ends that, too.
 pub async fn keep(engine: &Engine, session: &SessionId, turn: &Arc<str>) -> Infallible {
     let pause = Millis::new((engine.limits().turn.get() / RENEWALS).max(1));

@@ -162,6 +162,39 @@ async fn one_that_moved_is_told_where_it_is_now() {
     world.until("all were told", done).await;
 }
 
+/// What began with two goes to the one that is left, once, and to nobody in the other's name.
+#[tokio::test]
+async fn one_that_was_removed_is_not_told_in_the_place_of_another() {
+    let stage = telling().await;
+    let world = &stage.world;
+    let base = &stage.endpoints.url;
+    let hook = |path: &str| json!({"url": format!("{base}/{path}"), "secret": SECRET});
+    let mut agent = world.get("/api/agents/acme/support").await;
+    let mut set = async |hooks: Value| {
+        agent["webhooks"] = hooks;
+        let set = world.request(Method::PUT, "/api/agents/acme/support", Some(&agent)).await;
+        assert_eq!(set.status, 200, "{}", set.body);
+    };
+    set(json!([hook("gone"), hook("kept")])).await;
+    let said = world.post("/api/sessions/chat-1/activity", json!({"agent": "acme:support"})).await;
+    assert_eq!(said.status, 200, "{}", said.body);
+    set(json!([hook("kept")])).await;
+    world.advance(60);
+    let ended = || async {
+        let calls = calls(world, "chat-1").await;
+        let over = calls.len() == 8 && calls.iter().all(|call| call["status"] == "done" || call["status"] == "failed");
+        over.then_some(calls)
+    };
+    for call in world.until("all were told or given up", ended).await {
+        let gone = text(&call["target"]).contains("gone");
+        assert_eq!(call["status"], if gone { "failed" } else { "done" }, "{call}");
+    }
+    let told = async || stage.endpoints.next().await.path;
+    let mut paths = [told().await, told().await, told().await, told().await, told().await];
+    paths.sort();
+    assert_eq!(paths, ["/kept", "/kept", "/kept", "/kept", "/note"]);
+}
+
 #[tokio::test]
 async fn dead_letters_are_listed_and_replayed_together() {
     let stage = telling().await;

@@ -7,8 +7,13 @@ use super::{
 };
 use futures_util::StreamExt;
 use reqwest::Method;
-use reveille::config::Length;
+use reveille::config::{
+    Length,
+    gateway::{GatewayConfig, UpstreamConfig},
+};
 use reveille_core::{Kind, Millis, Needs, SessionId, command::Select};
+use reveille_store::StoreError;
+use scripted_upstream::Upstream;
 use serde_json::{Value, json};
 
 /// After how many seconds a turn is given up in these tests.
@@ -153,11 +158,13 @@ async fn silence_begins_when_a_turn_is_held() {
     within("it begins", stream.next()).await.unwrap().unwrap();
     let held = armed(&world).await;
     has(&held, json!({"next_trigger_at": world.now() + 300_000}));
-    // It fires while the client is held.
-    world.advance(300);
-    world.until("it fires", || async { (timer(&world).await["trigger_count"] == 1).then_some(()) }).await;
-    // The model is asked again, and answers; and silence begins anew.
-    world.advance(3300);
+    // It fires while the client is held, as often as it may.
+    for count in 1..=2 {
+        world.advance(300);
+        world.until("it fires", || async { (timer(&world).await["trigger_count"] == count).then_some(()) }).await;
+    }
+    // The model is asked again, and answers; but nobody said anything, and so it does not begin to fire again.
+    world.advance(3000);
     let rest = within("the turn goes on", async {
         let mut all = String::new();
         while let Some(piece) = stream.next().await {
@@ -167,7 +174,51 @@ async fn silence_begins_when_a_turn_is_held() {
     })
     .await;
     assert!(rest.contains("[DONE]"), "{rest}");
-    has(&armed(&world).await, json!({"next_trigger_at": world.now() + 300_000}));
+    let events = async |name: &str| world.events_of("chat-1").await.iter().filter(|event| *event == name).count();
+    world
+        .until("the second answer is written", || async { (events("session.response").await == 2).then_some(()) })
+        .await;
+    assert_eq!(events("session.message").await, 1);
+    has(&timer(&world).await, json!({"status": "disabled", "trigger_count": 2}));
+    // Somebody does.
+    drop(call(&world, json!([{"text": "嗯"}]), true).await);
+    has(&armed(&world).await, json!({"next_trigger_at": world.now() + 300_000, "trigger_count": 2}));
+}
+
+/// The disk is full just when a call through the gateway has been answered.
+#[tokio::test]
+async fn an_answer_through_the_gateway_that_cannot_be_written_down_at_once_arms_the_timers_all_the_same() {
+    let model = Upstream::new(&["scripted"]).listen("127.0.0.1:0").await.unwrap();
+    let entry = json!({"name": "script", "base_url": model.url(), "protocols": ["chat"], "models": ["scripted"]});
+    let entry: UpstreamConfig = serde_json::from_value(entry).unwrap();
+    let site = Site::with(GatewayConfig { upstream: vec![entry], ..GatewayConfig::default() }).await;
+    let url = |path: &str| format!("{}{path}", site.url);
+    let timers = json!([{"timer_id": "t", "delay_seconds": 60, "tool_name": "generate_response"}]);
+    let set =
+        send(&site.http, Method::PUT, &url("/api/agents/acme/support"), Some(&json!({"timers": timers})), None).await;
+    assert_eq!(set.status, 200, "{}", set.body);
+    let timer = async || site.get("/api/sessions/chat-1").await["session_timers"][0].clone();
+    let said = script(json!([{"text": "好"}]));
+    let body = json!({"model": "scripted", "messages": [{"role": "user", "content": said}]});
+    // The commit that begins the turn, and not yet the one that ends it.
+    site.allow(1);
+    let request = site.http.post(url("/v1/chat/completions")).json(&body);
+    let request = request.header("x-reveille-agent", "acme:support").header("x-reveille-session", "chat-1");
+    let answer = within("the answer", request.send()).await.unwrap();
+    assert_eq!(answer.status(), 200);
+    site.fill(StoreError::Full);
+    site.allow(usize::MAX);
+    site.refusals(1).await;
+    has(&timer().await, json!({"suspended": true}));
+    site.free();
+    within("the end of the turn is written", async {
+        while timer().await["suspended"] != false {
+            site.clock.advance(Millis::from_secs(1));
+        }
+    })
+    .await;
+    site.clock.advance(Millis::from_secs(60));
+    within("it fires, once", async { while timer().await["trigger_count"] != 1 {} }).await;
 }
 
 /// Whoever started it waits for it.

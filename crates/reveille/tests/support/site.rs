@@ -5,9 +5,9 @@ use super::{Answer, Pending, START, client, send, within};
 use async_trait::async_trait;
 use reqwest::Method;
 use reveille::{
-    agents::query::Turns,
+    agents::{SessionStage, query::Turns},
     clock::ManualClock,
-    config::McpConfig,
+    config::{McpConfig, gateway::GatewayConfig},
     engine::{Engine, Settings},
     http::{self, App, serve::Doorman},
     mcp::StandbyLimits,
@@ -150,6 +150,10 @@ pub struct Site {
 
 impl Site {
     pub async fn start() -> Self {
+        Self::with(GatewayConfig::default()).await
+    }
+
+    pub async fn with(gateway: GatewayConfig) -> Self {
         let data = tempfile::tempdir().unwrap();
         let inner = SqliteStore::open(&data.path().join("reveille.db"), None, "server_test").unwrap();
         let disk = Arc::new(Disk {
@@ -164,9 +168,10 @@ impl Site {
         let clock = ManualClock::at(Timestamp::from_millis(START));
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let engine = Engine::start(disk.clone(), Arc::new(clock.clone()), Settings::default(), stop.clone(), &tasks);
-        let gateway = Arc::new(reveille::gateway::open(&Default::default(), &engine, stop.clone()).unwrap());
         let standby_limits = StandbyLimits::new(&McpConfig::default());
         let (agents, executor) = reveille::agents::open(&Default::default(), &engine).unwrap();
+        let stage = SessionStage::new(engine.clone(), agents.clone(), tasks.clone(), stop.clone());
+        let gateway = Arc::new(reveille::gateway::open(&gateway, &engine, stop.clone()).unwrap().stage(stage));
         let doorman = Doorman::default();
         let app = App {
             engine: engine.clone(),

@@ -53,11 +53,11 @@ pub struct TimerArgs {
 }
 
 pub async fn run(common: &Common, client: &Client, args: TimerArgs) -> Done {
-    let (began, mut body) = (Instant::now(), body(&args));
+    let (began, mut body, mut told) = (Instant::now(), body(&args), false);
     let result = loop {
         let result = match stand_by(common, client, &args, &body).await {
             // It ended while its own command was being told something else.
-            Err(Failure::Problem(mut problem)) if began_again(&body, &args) && problem["code"] == "timer_ended" => {
+            Err(Failure::Problem(mut problem)) if told && problem["code"] == "timer_ended" => {
                 let mut timer = problem.remove("timer").unwrap_or_default();
                 timer["outcome"] = timer["status"].clone();
                 timer
@@ -65,7 +65,7 @@ pub async fn run(common: &Common, client: &Client, args: TimerArgs) -> Done {
             result => result?,
         };
         match again(&args, &result, began.elapsed()) {
-            Some(next) => body = next,
+            Some(next) => (body, told) = (next, true),
             None => break result,
         }
         // Another message of the session: it is shown, and the wait goes on.
@@ -125,10 +125,6 @@ fn again(args: &TimerArgs, result: &Value, passed: Duration) -> Option<Map<Strin
         return (left > 0).then_some(body);
     }
     Some(body)
-}
-
-fn began_again(body: &Map<String, Value>, args: &TimerArgs) -> bool {
-    body.get("timer_id").and_then(Value::as_str) != args.id.as_deref()
 }
 
 async fn stand_by(

@@ -1,8 +1,9 @@
 //! What comes of an answer once its head is there.
 
 use crate::{
+    chunked::Chunked,
     lanes::{Place, Pool},
-    line::Line,
+    line::{Line, Source},
 };
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -15,16 +16,26 @@ use std::{
 };
 
 /// The body of an upstream's answer. Dropping it cancels the call; what is dropped at its end leaves its connection to others.
-pub(crate) struct Flow {
-    body: Incoming,
-    ended: bool,
-    carrier: Carrier,
-}
+pub(crate) struct Flow(Carrier);
 
 enum Carrier {
     /// HTTP/1: nobody but the reader moves it on.
-    Own(Option<Line>, Arc<Pool>),
-    Shared(#[allow(dead_code, reason = "held, and counted")] Place),
+    Own {
+        body: Incoming,
+        ended: bool,
+        line: Option<Line>,
+        pool: Arc<Pool>,
+    },
+    /// A stream over HTTP/1, read without hyper.
+    Bare {
+        body: Option<Chunked>,
+        stays: bool,
+        pool: Arc<Pool>,
+    },
+    Shared {
+        body: Incoming,
+        _place: Place,
+    },
 }
 
 /// It broke off, and why.
@@ -32,20 +43,28 @@ enum Carrier {
 #[error("{0}")]
 pub(crate) struct Broke(String);
 
+impl Broke {
+    pub fn new(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+}
+
 impl Flow {
-    pub fn by_line(body: Incoming, line: Line, pool: Arc<Pool>) -> Self {
-        Self { body, ended: false, carrier: Carrier::Own(Some(line), pool) }
+    pub fn own(source: Source, pool: Arc<Pool>) -> Self {
+        Self(match source {
+            Source::Driven(body, line) => Carrier::Own { body, ended: false, line: Some(line), pool },
+            Source::Bare(body, stays) => Carrier::Bare { body: Some(body), stays, pool },
+        })
     }
 
     pub fn shared(body: Incoming, place: Place) -> Self {
-        Self { body, ended: false, carrier: Carrier::Shared(place) }
+        Self(Carrier::Shared { body, _place: place })
     }
+}
 
-    fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broke>>> {
-        let frame = Pin::new(&mut self.body).poll_frame(cx);
-        self.ended |= matches!(frame, Poll::Ready(None));
-        frame.map(|frame| frame.map(|frame| frame.map_err(|error| Broke(why(&error)))))
-    }
+fn poll_body(body: &mut Incoming, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broke>>> {
+    let frame = Pin::new(body).poll_frame(cx);
+    frame.map(|frame| frame.map(|frame| frame.map_err(|error| Broke(why(&error)))))
 }
 
 impl Body for Flow {
@@ -53,32 +72,51 @@ impl Body for Flow {
     type Error = Broke;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broke>>> {
-        let this = &mut *self;
-        let frame = this.poll_body(cx);
-        match &mut this.carrier {
-            Carrier::Own(Some(line), _) if frame.is_pending() => {
-                line.drive(cx);
-                this.poll_body(cx)
+        match &mut self.0 {
+            Carrier::Own { body, ended, line, .. } => {
+                let mut frame = poll_body(body, cx);
+                if let Some(line) = line
+                    && frame.is_pending()
+                {
+                    line.drive(cx);
+                    frame = poll_body(body, cx);
+                }
+                *ended |= matches!(frame, Poll::Ready(None));
+                frame
             }
-            _ => frame,
+            Carrier::Bare { body: Some(body), .. } => {
+                body.poll_data(cx).map(|data| data.map(|data| data.map(Frame::data)))
+            }
+            Carrier::Bare { body: None, .. } => Poll::Ready(None),
+            Carrier::Shared { body, .. } => poll_body(body, cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        match &self.0 {
+            Carrier::Own { body, .. } | Carrier::Shared { body, .. } => body.is_end_stream(),
+            Carrier::Bare { body, .. } => body.as_ref().is_none_or(Chunked::is_over),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        match &self.0 {
+            Carrier::Own { body, .. } | Carrier::Shared { body, .. } => body.size_hint(),
+            Carrier::Bare { .. } => SizeHint::default(),
+        }
     }
 }
 
 impl Drop for Flow {
     fn drop(&mut self) {
-        if let Carrier::Own(line, pool) = &mut self.carrier
-            && (self.ended || self.body.is_end_stream())
-            && let Some(line) = line.take()
-        {
+        let (line, pool) = match &mut self.0 {
+            Carrier::Own { body, ended, line, pool } if *ended || body.is_end_stream() => (line.take(), pool),
+            Carrier::Bare { body, stays: true, pool } => {
+                (body.take().and_then(Chunked::into_link).map(Line::again), pool)
+            }
+            _ => return,
+        };
+        if let Some(line) = line {
             pool.give_back(line);
         }
     }

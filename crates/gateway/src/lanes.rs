@@ -91,10 +91,10 @@ impl Lanes {
             None => self.open(&request).await?,
         };
         match lane {
-            Lane::Own(mut line) => {
+            Lane::Own(line) => {
                 let answered = line.has_answered();
                 let sent = line.send(request).await.map_err(|error| Lost::Calling { error, answered })?;
-                Ok(sent.map(|body| Flow::by_line(body, line, self.pool.clone())))
+                Ok(sent.map(|source| Flow::own(source, self.pool.clone())))
             }
             Lane::Shared { mut sender, place, answered } => {
                 *request.version_mut() = Version::HTTP_2;
@@ -111,7 +111,7 @@ impl Lanes {
         let lost = |error| Lost::Calling { error, answered: false };
         match link.connected().is_negotiated_h2() {
             true => self.share(link).await.map_err(lost),
-            false => Ok(Lane::Own(Line::open(link).await.map_err(lost)?)),
+            false => Ok(Lane::Own(Line::new(link))),
         }
     }
 

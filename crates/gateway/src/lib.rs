@@ -10,12 +10,14 @@
 mod answer;
 mod aside;
 mod budget;
+mod chunked;
 mod conversation;
 mod dial;
 mod draft;
 mod encoding;
 mod fault;
 mod flow;
+mod gate;
 mod gateway;
 mod headers;
 mod intake;

@@ -80,7 +80,9 @@ async fn a_stage_takes_part_in_a_stream() {
     for protocol in Protocol::ALL {
         let diary = Diary::default();
         let world = world(&diary);
-        let script = json!({"steps": [{"text": "secret"}, {"text": "old"}, {"tool": {"name": "f", "arguments": {}}}]});
+        let steps =
+            json!([{"text": "secret"}, {"text": "old"}, {"wait": 10}, {"tool": {"name": "f", "arguments": {}}}]);
+        let script = json!({"steps": steps});
         let mut answer = world.send(protocol, &script, true).await;
         let mut body = String::new();
         while let Some(piece) = next(&mut answer).await {

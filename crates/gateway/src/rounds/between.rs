@@ -18,7 +18,7 @@ use crate::{
 };
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use std::{collections::VecDeque, pin::Pin, time::Duration};
+use std::{pin::Pin, time::Duration};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 /// Between two signs of life. The shortest patience known is 20 seconds, before a client warns its user.
@@ -50,11 +50,10 @@ impl Rounds {
         let (Some(mut again), Some(kept)) = (self.again.take(), self.kept.take()) else { return self.unread() };
         if !self.dispatched {
             // The answer came in one piece: the stages are told that it goes out before they are busy with its end.
-            let goes_out = |out: &VecDeque<(Bytes, bool)>| out.iter().any(|(_, answer)| *answer);
-            if !goes_out(&self.out) {
+            if !self.goes_out() {
                 self.release();
             }
-            self.dispatched = self.seen.begun && goes_out(&self.out);
+            self.dispatched = self.seen.begun && self.goes_out();
             if self.dispatched {
                 self.visits.on_dispatch();
             }
@@ -97,6 +96,11 @@ impl Rounds {
         });
         let alive = Box::pin(sleep_until(Instant::now() + pause::SHORT));
         self.between = Some(Between { future, alive, waits: false });
+    }
+
+    /// Something of the answer is about to go out.
+    fn goes_out(&self) -> bool {
+        self.out.iter().any(|(_, answer)| *answer)
     }
 
     /// What closes the answer waits; the words in it do not.
@@ -171,7 +175,8 @@ impl Rounds {
     /// A later round fails. Where nothing of it went out, the model was not told what it was asked with. The client need not
     /// stay for that to be known.
     pub(super) fn unanswered(&mut self, fault: &Fault) {
-        if self.dispatched || self.ledger.report.rounds < 2 || self.visits.is_empty() {
+        let said = self.dispatched || (self.seen.begun && self.goes_out());
+        if said || self.ledger.report.rounds < 2 || self.visits.is_empty() {
             return;
         }
         let (mut visits, fault) = (std::mem::take(&mut self.visits), fault.clone());

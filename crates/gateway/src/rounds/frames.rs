@@ -92,6 +92,11 @@ impl Rounds {
                 self.flush(block, run);
                 self.closing.push(block.slice(range));
             }
+            // By itself: it goes out, and is no word of the model.
+            Fate::Pass if kind == Kind::Error => {
+                self.flush(block, run);
+                self.out.push_back((block.slice(range), false));
+            }
             Fate::Pass => extend(run, range),
             Fate::Replace(other) => {
                 self.flush(block, run);

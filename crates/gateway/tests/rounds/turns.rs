@@ -189,11 +189,15 @@ async fn the_stages_hear_of_a_round_that_dies_before_it_says_anything() {
             tokio::task::yield_now().await;
             assert_eq!(clock.seen(), ["dispatch", "unanswered"], "{protocol:?} {steps}");
         }
-        let script = json!({"steps": [{"text": "One."}], "then": [{"steps": [{"text": "Two."}, "cut"]}]});
-        let clock = Clock { hold: Some(Duration::from_secs(60)), ..Clock::default() };
-        world(&clock).ask(request(protocol, &script, true)).await;
-        tokio::task::yield_now().await;
-        assert_eq!(clock.seen(), ["dispatch", "dispatch"], "{protocol:?}");
+        // What was said before it broke was said, also where both came in one piece.
+        for end in [json!("cut"), json!({"raw": error})] {
+            let script = json!({"steps": [{"text": "One."}], "then": [{"steps": [{"text": "Two."}, end, "stall"]}]});
+            let clock = Clock { hold: Some(Duration::from_secs(60)), ..Clock::default() };
+            let (_, body) = world(&clock).ask(request(protocol, &script, true)).await;
+            assert!(body.contains("Two.") && body.contains("error"), "{body}");
+            tokio::task::yield_now().await;
+            assert_eq!(clock.seen(), ["dispatch", "dispatch"], "{protocol:?} {end}");
+        }
     }
 }
 

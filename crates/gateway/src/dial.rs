@@ -59,11 +59,8 @@ impl Dial for Net {
     }
 }
 
-/// Dials within the upstream's limit.
-pub(crate) struct Connector {
-    pub dial: Arc<dyn Dial>,
-    pub limit: Option<Duration>,
-}
+/// Dials within the limit of the call that needs a connection. Others may take it later.
+pub(crate) struct Connector(pub Arc<dyn Dial>);
 
 /// The connect limit ran out.
 #[derive(Debug, thiserror::Error)]
@@ -71,9 +68,9 @@ pub(crate) struct Connector {
 pub(crate) struct ConnectTimeout(pub Duration);
 
 impl Connector {
-    pub async fn connect(&self, to: Uri) -> Result<Box<dyn Link>, BoxError> {
-        let dialling = self.dial.dial(to);
-        match self.limit {
+    pub async fn connect(&self, to: Uri, limit: Option<Duration>) -> Result<Box<dyn Link>, BoxError> {
+        let dialling = self.0.dial(to);
+        match limit {
             Some(limit) => {
                 tokio::time::timeout(limit, dialling).await.unwrap_or_else(|_| Err(ConnectTimeout(limit).into()))
             }

@@ -199,7 +199,8 @@ impl Gateway {
         };
         let path = parts.uri.path_and_query().map_or(protocol.path(), |path| path.as_str());
         let stream = ledger.report.turn.stream;
-        let call = Call { protocol, method: parts.method, uri: uri(route, path)?, headers, body };
+        let call =
+            Call { protocol, method: parts.method, uri: uri(route, path)?, headers, body, connect: limits.connect };
         let mut again = (!visits.is_empty()).then(|| {
             let (call, retries) = (Call { body: Bytes::new(), ..call.clone() }, self.settings.retries);
             let show = self.settings.show_calls;

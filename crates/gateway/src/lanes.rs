@@ -84,11 +84,15 @@ impl Lanes {
         Self { connector, pool: Arc::default() }
     }
 
-    /// Makes a call by a connection that has room for it, or a new one.
-    pub async fn send(&self, mut request: Request<Full<Bytes>>) -> Result<Response<Flow>, Lost> {
+    /// Makes a call by a connection that has room for it, or a new one, which must be there within `connect`.
+    pub async fn send(
+        &self,
+        mut request: Request<Full<Bytes>>,
+        connect: Option<Duration>,
+    ) -> Result<Response<Flow>, Lost> {
         let lane = match self.pool.take() {
             Some(lane) => lane,
-            None => self.open(&request).await?,
+            None => self.open(&request, connect).await?,
         };
         match lane {
             Lane::Own(line) => {
@@ -106,8 +110,8 @@ impl Lanes {
         }
     }
 
-    async fn open(&self, request: &Request<Full<Bytes>>) -> Result<Lane, Lost> {
-        let link = self.connector.connect(request.uri().clone()).await.map_err(Lost::Dialling)?;
+    async fn open(&self, request: &Request<Full<Bytes>>, connect: Option<Duration>) -> Result<Lane, Lost> {
+        let link = self.connector.connect(request.uri().clone(), connect).await.map_err(Lost::Dialling)?;
         let lost = |error| Lost::Calling { error, answered: false };
         match link.connected().is_negotiated_h2() {
             true => self.share(link).await.map_err(lost),

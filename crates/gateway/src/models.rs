@@ -88,7 +88,8 @@ impl Gateway {
         }
         let path = parts.uri.path_and_query().map_or("/v1/models", |path| path.as_str());
         let uri = upstream.uri(path).map_err(|error| broken(error.to_string()))?;
-        let call = Call { protocol, method: Method::GET, uri, headers, body: Bytes::new() };
+        let call =
+            Call { protocol, method: Method::GET, uri, headers, body: Bytes::new(), connect: upstream.limits.connect };
         let reading = async {
             let (mut head, body) = route.send(call, None, 0, &mut 0).await?.into_parts();
             let body = Limited::new(body, LIST_BYTES_MAX).collect().await.map_err(|error| broken(error.to_string()))?;

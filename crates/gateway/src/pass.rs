@@ -109,7 +109,8 @@ impl Gateway {
             headers.remove(header::CONTENT_ENCODING);
         }
         let body = clean.unwrap_or(body);
-        let call = Call { protocol, method: parts.method, uri: uri(route, path)?, headers, body };
+        let call =
+            Call { protocol, method: parts.method, uri: uri(route, path)?, headers, body, connect: limits.connect };
         let deadline = deadline(&limits, false, Instant::now());
         let response = route.send(call, deadline, self.settings.retries, &mut ledger.report.attempts).await?;
         Ok((response, Vigil::silence(&limits)))

@@ -35,6 +35,8 @@ pub(crate) struct Call {
     pub uri: Uri,
     pub headers: HeaderMap,
     pub body: Bytes,
+    /// How long it may wait for a connection of its own.
+    pub connect: Option<Duration>,
 }
 
 /// Until when the answer must have begun, and which limit says so.
@@ -56,8 +58,7 @@ enum Again {
 
 impl Route {
     pub fn new(upstream: Upstream, dial: Arc<dyn Dial>) -> Self {
-        let connector = Connector { dial, limit: upstream.limits.connect };
-        Self { upstream, lanes: Lanes::new(connector) }
+        Self { upstream, lanes: Lanes::new(Connector(dial)) }
     }
 
     /// Sends, and gives the head of the answer. `attempts` counts the tries.
@@ -68,11 +69,12 @@ impl Route {
         retries: u32,
         attempts: &mut u32,
     ) -> Result<Response<Flow>, Fault> {
+        let connect = call.connect;
         let request = self.request(call)?;
         let mut at_once = true;
         loop {
             *attempts += 1;
-            let sent = self.once(request.clone(), deadline).await;
+            let sent = self.once(request.clone(), connect, deadline).await;
             let wait = match &sent {
                 _ if *attempts > retries => None,
                 Ok(response) => retry_after(response, *attempts),
@@ -89,7 +91,7 @@ impl Route {
     }
 
     fn request(&self, call: Call) -> Result<Request<Full<Bytes>>, Fault> {
-        let Call { protocol, method, uri, mut headers, body } = call;
+        let Call { protocol, method, uri, mut headers, body, .. } = call;
         headers::to_upstream(&mut headers);
         if let Some(key) = &self.upstream.key {
             let (name, value) = key.header(protocol);
@@ -102,8 +104,13 @@ impl Route {
         Ok(request)
     }
 
-    async fn once(&self, request: Request<Full<Bytes>>, deadline: Deadline) -> Result<Response<Flow>, Miss> {
-        let sending = self.lanes.send(request);
+    async fn once(
+        &self,
+        request: Request<Full<Bytes>>,
+        connect: Option<Duration>,
+        deadline: Deadline,
+    ) -> Result<Response<Flow>, Miss> {
+        let sending = self.lanes.send(request, connect);
         let sent = match deadline {
             Some((end, limit, after)) => timeout_at(end, sending)
                 .await

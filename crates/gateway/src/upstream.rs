@@ -31,6 +31,7 @@ pub struct ApiKey(HeaderValue, HeaderValue);
 pub struct Override {
     pub models: Vec<String>,
     pub agents: Vec<String>,
+    pub connect: Option<Duration>,
     pub first_byte: Option<Duration>,
     pub idle: Option<Duration>,
     pub total: Option<Duration>,
@@ -102,6 +103,7 @@ impl Override {
                 *limit = Some(value).filter(|value| !value.is_zero());
             }
         };
+        set(&mut limits.connect, self.connect);
         set(&mut limits.first_byte, self.first_byte);
         set(&mut limits.idle, self.idle);
         set(&mut limits.total, self.total);

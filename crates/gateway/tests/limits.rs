@@ -145,6 +145,30 @@ async fn connecting_has_its_own_limit() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_connection_is_waited_for_as_long_as_the_call_may_that_dials_it() {
+    let world = World::with(|settings| {
+        settings.upstreams[0] = support::upstream("http://slow");
+        settings.upstreams[0].limits.connect = seconds(10);
+        let connect = |models: &[&str], agents: &[&str], secs| Override {
+            models: models.iter().map(ToString::to_string).collect(),
+            agents: agents.iter().map(ToString::to_string).collect(),
+            connect: seconds(secs),
+            ..Override::default()
+        };
+        settings.overrides = vec![connect(&[], &["acme:*"], 3), connect(&["scripted"], &[], 30)];
+    });
+    for (agent, ms) in [(Some("acme:bot"), 3_000), (None, 30_000)] {
+        let mut request = support::request(Protocol::Chat, &json!({}), true);
+        if let Some(agent) = agent {
+            request.headers_mut().insert("x-reveille-agent", agent.parse().expect("valid"));
+        }
+        let (status, body) = world.ask(request).await;
+        assert_eq!(status, 504, "{body}");
+        assert!(body.contains(&format!("connect timeout after {ms} ms")), "{body}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn models_and_agents_have_limits_of_their_own() {
     let world = World::with(|settings| {
         let idle = |models: &[&str], agents: &[&str], secs| Override {

@@ -71,8 +71,6 @@ pub struct UpstreamConfig {
     pub api_key_env: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_key_file: Option<PathBuf>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub connect_timeout: Option<Wait>,
     #[serde(flatten)]
     pub limits: OwnLimits,
 }
@@ -81,6 +79,8 @@ pub struct UpstreamConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OwnLimits {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connect_timeout: Option<Wait>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_byte_timeout: Option<Wait>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -194,9 +194,6 @@ impl GatewayConfig {
         }
         let mut limits = self.limits();
         config.limits.overriding().apply(&mut limits);
-        if let Some(connect) = config.connect_timeout {
-            limits.connect = connect.limit();
-        }
         let key = config.key().map_err(mistake)?;
         Ok(Upstream { name: config.name.clone(), base, path, protocols, models: config.models.clone(), key, limits })
     }
@@ -240,6 +237,7 @@ impl OwnLimits {
     fn overriding(&self) -> Override {
         let wait = |wait: Option<Wait>| wait.map(|wait| wait.0);
         Override {
+            connect: wait(self.connect_timeout),
             first_byte: wait(self.first_byte_timeout),
             idle: wait(self.idle_timeout),
             total: wait(self.total_timeout),

@@ -166,7 +166,8 @@ async fn connection(
         let doorman = doorman.clone();
         request.extensions_mut().insert(receipts.clone());
         request.extensions_mut().insert(place.clone());
-        async move {
+        // Boxed: hyper keeps the room of a request's future for as long as the connection is open.
+        Box::pin(async move {
             let refused = match refused {
                 None => doorman.permits(&request).await.err().map(IntoResponse::into_response),
                 refused => refused,
@@ -180,7 +181,7 @@ async fn connection(
                 cors::allow(response.headers_mut(), origin);
             }
             Ok::<_, Infallible>(response)
-        }
+        })
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

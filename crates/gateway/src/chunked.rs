@@ -53,7 +53,7 @@ impl Chunked {
         let mut read = ReadBuf::uninit(&mut room);
         if let Err(error) = ready!(Pin::new(&mut self.link).poll_read(cx, read.unfilled())) {
             self.decoder.at = At::Broken("the connection broke");
-            return Poll::Ready(Err(Broke::new(&error.to_string())));
+            return Poll::Ready(Err(Broke::new(error.to_string())));
         }
         if read.filled().is_empty() {
             self.decoder.at = At::Broken("the connection ended within the answer");

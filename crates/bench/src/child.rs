@@ -52,6 +52,14 @@ impl Server {
         })
     }
 
+    /// The real binary with this configuration; what it has to complain of goes into the log.
+    pub fn configured(config: &Path, dir: &Path, log: &Path) -> anyhow::Result<Self> {
+        let mut command = Command::new(beside("reveille")?);
+        command.arg("--config").arg(config).args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(dir);
+        command.env("REVEILLE_LOG", "warn").stderr(std::fs::File::create(log)?);
+        Self::start(command)
+    }
+
     /// A part of this program.
     pub fn part(arguments: &[&str]) -> anyhow::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
@@ -127,7 +135,8 @@ impl Drop for Server {
     }
 }
 
-fn beside(name: &str) -> anyhow::Result<PathBuf> {
+/// A program that was built with this one.
+pub fn beside(name: &str) -> anyhow::Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name(name);
     anyhow::ensure!(path.exists(), "{} is missing; run `cargo build --release` first", path.display());
     Ok(path)

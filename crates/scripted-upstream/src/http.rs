@@ -55,7 +55,9 @@ pub async fn serve<T: AsyncRead + AsyncWrite + Unpin + Send>(io: T, upstream: &U
     while end == End::Whole
         && let Some(request) = link.request(&mut buffer).await?
     {
-        upstream.log.record(request.clone());
+        if !upstream.forgets {
+            upstream.log.record(request.clone());
+        }
         end = link.answer(&request).await.unwrap_or(End::Abandoned);
     }
     match end {
@@ -121,6 +123,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Link<'_, T> {
         }
         let model = body["model"].as_str().unwrap_or("scripted").to_owned();
         let include_usage = body["stream_options"]["include_usage"].as_bool().unwrap_or(false);
+        let answers = if self.upstream.forgets { self.upstream.log.number() } else { answers };
         let writer = Writer::new(protocol, model, include_usage, answers);
         match body["stream"].as_bool() {
             Some(true) => self.stream(&script, writer).await,

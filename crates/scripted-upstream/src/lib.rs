@@ -16,7 +16,10 @@ use std::{
     collections::HashMap,
     io,
     net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -34,6 +37,8 @@ pub struct Log {
     /// Answers that the other side did not wait for.
     abandoned: watch::Sender<u64>,
     connections: watch::Sender<u64>,
+    /// Answers begun.
+    answers: AtomicUsize,
     /// Bytes handed to the network.
     written: watch::Sender<u64>,
 }
@@ -47,6 +52,7 @@ pub struct Upstream {
     /// What `GET /v1/models` lists.
     pub models: Arc<Vec<String>>,
     improvise: Option<Improvise>,
+    forgets: bool,
 }
 
 /// One that listens; stops when dropped.
@@ -64,6 +70,11 @@ impl Upstream {
     /// Has words of its own for requests without a script.
     pub fn saying(self, improvise: impl Fn(&Value) -> Option<Script> + Send + Sync + 'static) -> Self {
         Self { improvise: Some(Arc::new(improvise)), ..self }
+    }
+
+    /// Keeps nothing of what it is asked, for runs of hours; and gives every answer ids of its own, as vendors do.
+    pub fn forgetful(self) -> Self {
+        Self { forgets: true, ..self }
     }
 
     fn improvise(&self, body: &Value) -> Option<Script> {
@@ -116,6 +127,11 @@ impl Log {
 
     fn record(&self, request: Recorded) {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(request);
+    }
+
+    /// The number of an answer, from 1.
+    fn number(&self) -> usize {
+        self.answers.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// How often this script ran before.

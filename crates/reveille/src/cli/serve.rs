@@ -16,6 +16,9 @@ use std::{
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
+/// Whatever is asked for: from `debug` on these write what a statement is given, and so the secrets of agents.
+const DISCREET: [&str; 2] = ["tokio_postgres=info", "tokio_postgres::query=info"];
+
 /// Descriptors that the server can use: a connection, and one to an upstream, for each place there is.
 const FILES_WANTED: u64 = 40_000;
 
@@ -33,7 +36,8 @@ pub fn run(common: &Common, args: ServeArgs) -> Done {
         config.any_port = true;
     }
     let clock = clock(args.manual_clock.as_deref())?;
-    let filter = EnvFilter::try_from_env("REVEILLE_LOG").unwrap_or_else(|_| EnvFilter::new("info,rmcp=off"));
+    let asked = EnvFilter::try_from_env("REVEILLE_LOG").unwrap_or_else(|_| EnvFilter::new("info,rmcp=off"));
+    let filter = DISCREET.iter().filter_map(|target| target.parse().ok()).fold(asked, EnvFilter::add_directive);
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

@@ -20,7 +20,8 @@ const LITERAL: &str = "planted-literal-header-0005";
 const HOOK: &str = "whsec_cGxhbnRlZC13ZWJob29rLXNlY3JldC0wMDA2";
 const WAKE: &str = "planted-wake-environment-0007";
 const PASSWORD: &str = "planted-database-password-0008";
-const ALL: [&str; 8] = [TOKEN, KEY, KEY_FILE, HEADER, LITERAL, HOOK, WAKE, PASSWORD];
+const ACCEPTED: &str = "planted-accepted-header-0009";
+const ALL: [&str; 9] = [TOKEN, KEY, KEY_FILE, HEADER, LITERAL, HOOK, WAKE, PASSWORD, ACCEPTED];
 
 /// Everything that anybody was told.
 #[derive(Default)]
@@ -220,6 +221,85 @@ async fn no_secret_is_ever_written_or_told() {
         let ran = Ran::of(&secrets(&mut command).env("REVEILLE_DATABASE_URL", url).output().await.unwrap());
         heard.ran("config check with a database", &ran);
     }
+    assert_eq!(server.terminate().await, Some(0));
+    heard.file(&home.log());
+    assert!(fs::metadata(home.log()).unwrap().len() > 10_000, "the log says little");
+    for entry in fs::read_dir(home.data()).unwrap() {
+        heard.file(&entry.unwrap().path());
+    }
+    heard.search();
+}
+
+/// An agent's secret that is written out, and the password of the database, while they are in use. The database itself holds
+/// the agent; everything else is searched.
+#[tokio::test]
+async fn an_accepted_header_and_the_databases_password_are_told_to_nobody() {
+    let cluster = scratch_postgres::Cluster::shared();
+    let database = cluster.database();
+    let name = database.rsplit('/').next().unwrap().split('?').next().unwrap().to_owned();
+    let role = format!("planted_{name}");
+    cluster.sql(&name, &format!("CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'"));
+    cluster.sql(&name, &format!("GRANT CREATE ON DATABASE {name} TO {role}"));
+    let url = format!("postgres://{role}:{PASSWORD}@127.0.0.1:{}/{name}", cluster.port);
+    let (home, endpoints, mut heard) = (Home::default(), Endpoints::start().await, Heard::default());
+    let command = |words: &[&str]| {
+        let mut command = home.command(words);
+        command.env("REVEILLE_DATABASE_URL", &url).env("REVEILLE_LOG", "trace");
+        command
+    };
+    let mut serve = command(&["serve", "--listen", "127.0.0.1:0"]);
+    serve.stderr(fs::OpenOptions::new().create(true).append(true).open(home.log()).unwrap());
+    let server = Daemon::start(serve).await;
+    let ask = async |method: Method, path: &str, body: Value| {
+        let request = client().request(method, format!("{}{path}", server.url));
+        let request = if body.is_null() { request } else { request.json(&body) };
+        within(path, request.send()).await.unwrap()
+    };
+    endpoints.answers("/bad", &[Answer::Says(404, "no".into())]);
+    let tool = |name: &str| {
+        let headers = json!({"authorization": format!("Bearer {ACCEPTED}")});
+        json!({"name": name, "endpoint": {"url": format!("{}/{name}", endpoints.url), "headers": headers}})
+    };
+    let timer = |name: &str| json!({"timer_id": name, "delay_seconds": 0.1, "tool_name": name});
+    let agent = json!({"tools": [tool("good"), tool("bad")], "timers": [timer("good"), timer("bad")]});
+    let set = ask(Method::PUT, "/api/agents/acme/bot", agent).await;
+    assert_eq!(set.status(), 200);
+    heard.note("the agent", set).await;
+    let begun = ask(Method::POST, "/api/sessions/s/activity", json!({"agent": "acme:bot", "text": "hi"})).await;
+    heard.note("activity", begun).await;
+    for _ in 0..2 {
+        let called = endpoints.next().await;
+        assert!(called.header("authorization").contains(ACCEPTED), "it is in use: {called:?}");
+    }
+    within("both calls are written", async {
+        loop {
+            let told = ask(Method::GET, "/api/history?limit=1000", Value::Null).await;
+            let told = heard.note("history", told).await;
+            if told.contains("call.done") && told.contains("call.failed") {
+                break;
+            }
+        }
+    })
+    .await;
+    let made = ask(Method::POST, "/api/sessions/s/tools/timer", json!({"total_duration": 60, "mission": "m"})).await;
+    let made: Value = serde_json::from_str(heard.note("timer", made).await.split_once('\n').unwrap().1).unwrap();
+    look_everywhere(&mut heard, &ask, &text(&made["timer_id"])).await;
+    for words in [&["config", "check"][..], &["--json", "config", "check"], &["doctor", "--offline"], &["ls"]] {
+        let ran = Ran::of(&command(words).output().await.unwrap());
+        assert!(!ran.out.is_empty() || !ran.err.is_empty(), "{words:?} says nothing");
+        heard.ran(&words.join(" "), &ran);
+    }
+    // Errors of the database, too: the role may not come in any more, while the server runs and when it starts.
+    cluster.sql(&name, &format!("ALTER ROLE {role} NOLOGIN"));
+    cluster.sql(&name, &format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{role}'"));
+    let refused = ask(Method::GET, "/api/timers", Value::Null).await;
+    assert_eq!(refused.status(), 503);
+    heard.note("without its database", refused).await;
+    heard.ran("doctor", &Ran::of(&command(&["doctor", "--offline"]).output().await.unwrap()));
+    let started = within("it refuses", command(&["serve", "--listen", "127.0.0.1:0"]).output()).await.unwrap();
+    assert!(!started.status.success());
+    heard.ran("a start without its database", &Ran::of(&started));
+    cluster.sql(&name, &format!("ALTER ROLE {role} LOGIN"));
     assert_eq!(server.terminate().await, Some(0));
     heard.file(&home.log());
     assert!(fs::metadata(home.log()).unwrap().len() > 10_000, "the log says little");

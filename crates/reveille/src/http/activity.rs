@@ -7,10 +7,7 @@ use super::{
     problem::ApiError,
     sight::Sight,
 };
-use crate::{
-    agents::{turn, view::SessionTimerView},
-    tools::Problem,
-};
+use crate::agents::{turn, view::SessionTimerView};
 use axum::{Json, extract::State};
 use reveille_core::{AgentId, Call, Command, Reject, Reply, utterance::Role};
 use serde::{Deserialize, Serialize};
@@ -49,8 +46,6 @@ pub struct Activity {
 #[utoipa::path(post, path = "/api/sessions/{session}/activity", tag = "agents", params(("session" = String, Path)),
     request_body(content = ActivityBody), responses(
     (status = 200, body = Activity),
-    (status = "4XX", body = Problem, content_type = "application/problem+json"),
-    (status = "5XX", body = Problem, content_type = "application/problem+json"),
 ))]
 pub async fn report(
     State(app): State<App>,

@@ -104,7 +104,6 @@ pub struct AgentSet {
 #[utoipa::path(put, path = "/api/agents/{tenant}/{chatbot}", tag = "agents",
     params(("tenant" = String, Path), ("chatbot" = String, Path)), request_body(content = AgentConfig), responses(
     (status = 200, body = AgentSet),
-    (status = "4XX", body = Problem, content_type = "application/problem+json"),
 ))]
 pub async fn put(
     State(app): State<App>,
@@ -139,7 +138,6 @@ pub struct AgentRemoved {
 #[utoipa::path(delete, path = "/api/agents/{tenant}/{chatbot}", tag = "agents",
     params(("tenant" = String, Path), ("chatbot" = String, Path)), responses(
     (status = 200, body = AgentRemoved),
-    (status = "4XX", body = Problem, content_type = "application/problem+json"),
 ))]
 pub async fn remove(
     State(app): State<App>,

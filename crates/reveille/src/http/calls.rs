@@ -11,7 +11,6 @@ use super::{
 use crate::{
     agents::view::{CallView, SessionTimerView},
     engine::EngineError,
-    tools::Problem,
 };
 use axum::{Json, extract::State};
 use reveille_core::{Call, Command, ItemId, Kind, Reject, Reply, ToolCall, call, session_timer};
@@ -40,7 +39,6 @@ pub struct SessionTimerPage {
 /// Session timers of all sessions.
 #[utoipa::path(get, path = "/api/session_timers", tag = "agents", params(ListParams), responses(
     (status = 200, body = SessionTimerPage),
-    (status = "4XX", body = Problem, content_type = "application/problem+json"),
 ))]
 pub async fn timers(
     State(app): State<App>,
@@ -98,7 +96,6 @@ impl CallParams {
 /// the dead letters. What a model calls in its turn is in `/api/history`, as `call.done` and `call.failed`.
 #[utoipa::path(get, path = "/api/calls", tag = "agents", params(ListParams, CallParams), responses(
     (status = 200, body = CallPage),
-    (status = "4XX", body = Problem, content_type = "application/problem+json"),
 ))]
 pub async fn list(
     State(app): State<App>,
@@ -118,7 +115,6 @@ pub async fn list(
 /// Make a call again that failed for good, under its old key.
 #[utoipa::path(post, path = "/api/calls/{id}/replay", tag = "agents", params(("id" = String, Path)), responses(
     (status = 200, body = CallView),
-    (status = "4XX", body = Problem, content_type = "application/problem+json"),
 ))]
 pub async fn replay(State(app): State<App>, Segments(id): Segments<String>) -> Result<Json<CallView>, ApiError> {
     let filter = ItemFilter { id: Some(id.clone()), kind: Some(Kind::Call), limit: 1, ..ItemFilter::default() };
@@ -145,7 +141,6 @@ pub struct Replayed {
 /// Make all calls again that failed for good, a page of them at a time; `?kind=webhook` the dead letters alone.
 #[utoipa::path(post, path = "/api/calls/replay", tag = "agents", params(ListParams, CallParams), responses(
     (status = 200, body = Replayed),
-    (status = "4XX", body = Problem, content_type = "application/problem+json"),
 ))]
 pub async fn replay_all(
     State(app): State<App>,

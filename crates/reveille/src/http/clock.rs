@@ -1,7 +1,7 @@
 //! The server's clock, to be read; and to be moved, where the server was started for that.
 
 use super::{App, body::JsonBody, problem::ApiError};
-use crate::{engine::StepError, tools::Problem};
+use crate::engine::StepError;
 use axum::{Json, extract::State, http::StatusCode};
 use reveille_core::{Millis, Reject, Timestamp, due, duration};
 use serde::{Deserialize, Serialize};
@@ -44,8 +44,6 @@ pub async fn read(State(app): State<App>) -> Result<Json<ClockView>, ApiError> {
 /// done, in order: timers fired, messages written, tools called.
 #[utoipa::path(post, path = "/api/clock/advance", tag = "clock", request_body(content = AdvanceBody), responses(
     (status = 200, body = ClockView),
-    (status = "4XX", body = Problem, content_type = "application/problem+json"),
-    (status = "5XX", body = Problem, content_type = "application/problem+json"),
 ))]
 pub async fn advance(State(app): State<App>, body: JsonBody) -> Result<Json<ClockView>, ApiError> {
     let Some(clock) = app.engine.clock().manual() else {

@@ -6,10 +6,7 @@ use super::{
     problem::ApiError,
     sight::Sight,
 };
-use crate::{
-    tools::Problem,
-    wake::attempt::{ASKED, ENDED, GIVEN_UP, STARTED},
-};
+use crate::wake::attempt::{ASKED, ENDED, GIVEN_UP, STARTED};
 use axum::{Json, extract::State, http::StatusCode};
 use reveille_core::{Call, Command, Needs, Reject};
 use reveille_store::{HistoryFilter, Recorded};
@@ -91,7 +88,6 @@ pub struct Deliveries {
 /// The latest deliveries and wake commands.
 #[utoipa::path(get, path = "/api/deliveries", tag = "history", params(DeliveryParams), responses(
     (status = 200, body = Deliveries),
-    (status = "4XX", body = Problem, content_type = "application/problem+json"),
 ))]
 pub async fn list(
     State(app): State<App>,
@@ -200,7 +196,6 @@ pub struct WakeAsked {
 /// Try once more to wake a session's agent, also where that was given up. The command runs as soon as its rule allows.
 #[utoipa::path(post, path = "/api/sessions/{session}/wake", tag = "sessions", params(("session" = String, Path)), responses(
     (status = 200, body = WakeAsked),
-    (status = "4XX", body = Problem, content_type = "application/problem+json"),
 ))]
 pub async fn wake(State(app): State<App>, Segments(name): Segments<String>) -> Result<Json<WakeAsked>, ApiError> {
     let id = session(&name)?;

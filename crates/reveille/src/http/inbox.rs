@@ -6,7 +6,7 @@ use super::{
     problem::ApiError,
     tools::is_place,
 };
-use crate::tools::{MessageView, Problem};
+use crate::tools::MessageView;
 use axum::{Json, extract::State};
 use reveille_core::{Call, Command, LeaseId, Millis, Needs, Reject, Reply, SessionId, command::Ride, duration};
 use serde::{Deserialize, Serialize};
@@ -74,7 +74,7 @@ pub struct Leased {
     tag = "inbox",
     params(("session" = String, Path)),
     request_body(content = Option<LeaseBody>),
-    responses((status = 200, body = Leased), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    responses((status = 200, body = Leased))
 )]
 pub async fn lease(
     State(app): State<App>,
@@ -141,7 +141,7 @@ pub struct Settled {
     tag = "inbox",
     params(("session" = String, Path)),
     request_body(content = SettleBody),
-    responses((status = 200, body = Settled), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    responses((status = 200, body = Settled))
 )]
 pub async fn commit(
     State(app): State<App>,
@@ -159,7 +159,7 @@ pub async fn commit(
     tag = "inbox",
     params(("session" = String, Path)),
     request_body(content = SettleBody),
-    responses((status = 200, body = Settled), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    responses((status = 200, body = Settled))
 )]
 pub async fn release(
     State(app): State<App>,

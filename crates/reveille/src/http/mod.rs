@@ -26,6 +26,7 @@ mod prompt;
 mod query;
 mod quiet;
 pub(crate) mod receipt;
+mod refusals;
 mod reminders;
 pub mod serve;
 mod sessions;
@@ -52,7 +53,7 @@ use std::{path::PathBuf, sync::Arc};
 use tokio_util::sync::CancellationToken;
 use utoipa::{
     OpenApi,
-    openapi::{Content, Ref, RefOr, Response, Schema},
+    openapi::{RefOr, Schema},
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -125,25 +126,14 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(health::metrics))
 }
 
-/// Errors have one form, and any operation may answer with one. What is said of an agent has fields besides those that may
+/// With the statuses of refusals. What is said of an agent has fields besides those that may
 /// be set, so its schema cannot exclude others.
 fn completed(mut document: utoipa::openapi::OpenApi) -> utoipa::openapi::OpenApi {
     let schemas = document.components.as_mut().map(|components| &mut components.schemas);
     if let Some(RefOr::T(Schema::Object(agent))) = schemas.and_then(|schemas| schemas.get_mut("AgentConfig")) {
         agent.additional_properties = None;
     }
-    let content = Content::new(Some(Ref::from_schema_name("Problem")));
-    for item in document.paths.paths.values_mut() {
-        let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete].into_iter().flatten();
-        for operation in operations {
-            for (status, what) in [("4XX", "Refused"), ("5XX", "Failed")] {
-                operation.responses.responses.entry(status.to_owned()).or_insert_with(|| {
-                    let problem = Response::builder().description(what);
-                    problem.content("application/problem+json", content.clone()).build().into()
-                });
-            }
-        }
-    }
+    refusals::document(&mut document);
     document
 }
 

@@ -6,10 +6,7 @@ use super::{
     body::{JsonBody, Segments, session},
     problem::ApiError,
 };
-use crate::{
-    agents::query::{Asker, Progress, Query, QueryError},
-    tools::Problem,
-};
+use crate::agents::query::{Asker, Progress, Query, QueryError};
 use axum::{
     Json,
     extract::State,
@@ -62,8 +59,6 @@ pub struct ToolDone {
     params(("tenant" = String, Path), ("chatbot" = String, Path), ("session" = String, Path)),
     request_body(content = QueryBody), responses(
     (status = 200, body = QueryAnswer, description = "As `text/event-stream`: a `Progress` in each event"),
-    (status = "4XX", body = Problem, content_type = "application/problem+json"),
-    (status = "5XX", body = Problem, content_type = "application/problem+json"),
 ))]
 pub async fn query(
     State(app): State<App>,

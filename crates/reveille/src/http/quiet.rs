@@ -5,7 +5,6 @@ use super::{
     body::{JsonBody, Segments, session},
     problem::ApiError,
 };
-use crate::tools::Problem;
 use axum::{Json, extract::State};
 use reveille_core::{Call, Command, Needs, Quiet};
 use serde::Serialize;
@@ -36,7 +35,6 @@ pub async fn read(State(app): State<App>, Segments(name): Segments<String>) -> R
 #[utoipa::path(put, path = "/api/sessions/{session}/quiet", tag = "sessions", params(("session" = String, Path)),
     request_body(content = Object), responses(
     (status = 200, body = QuietView),
-    (status = "4XX", body = Problem, content_type = "application/problem+json"),
 ))]
 pub async fn put(
     State(app): State<App>,

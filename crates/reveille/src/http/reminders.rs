@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     engine::EngineError,
-    tools::{IDS_TRIED_MAX, Problem, ReminderView, new_reminder, request_key},
+    tools::{IDS_TRIED_MAX, ReminderView, new_reminder, request_key},
 };
 use axum::{Json, extract::State, http::StatusCode};
 use reveille_core::{
@@ -40,7 +40,6 @@ pub struct ReminderPage {
 /// Cancel a reminder from outside. A message of it that nobody has delivered is withdrawn.
 #[utoipa::path(post, path = "/api/reminders/{id}/cancel", tag = "reminders", params(("id" = String, Path)), responses(
     (status = 200, body = OwnedReminder),
-    (status = "4XX", body = Problem, content_type = "application/problem+json"),
 ))]
 pub async fn cancel(State(app): State<App>, Segments(id): Segments<String>) -> Result<Json<OwnedReminder>, ApiError> {
     let id = ItemId::new(id);
@@ -84,7 +83,6 @@ pub struct NewReminder {
     request_body(content = NewReminder),
     responses(
         (status = 200, body = OwnedReminder),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub async fn create(
@@ -126,7 +124,6 @@ async fn owned(app: &App, session: &SessionId, id: Option<ItemId>) -> Result<Own
 /// Reminders of all sessions.
 #[utoipa::path(get, path = "/api/reminders", tag = "reminders", params(ListParams), responses(
     (status = 200, body = ReminderPage),
-    (status = "4XX", body = Problem, content_type = "application/problem+json"),
 ))]
 pub async fn list(
     State(app): State<App>,

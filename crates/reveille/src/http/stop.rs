@@ -6,7 +6,6 @@ use super::{
     problem::ApiError,
     sight::Sight,
 };
-use crate::tools::Problem;
 use axum::{Json, extract::State};
 use futures_util::future::join_all;
 use reveille_core::{ItemId, Kind, Reject, Status, text};
@@ -39,8 +38,6 @@ pub struct Stopped {
 /// Stop every live timer of a session, or of all. Calls that stand by for them are released at once.
 #[utoipa::path(post, path = "/api/timers/stop", tag = "timers", request_body(content = StopBody), responses(
     (status = 200, body = Stopped),
-    (status = "4XX", body = Problem, content_type = "application/problem+json"),
-    (status = "5XX", body = Problem, content_type = "application/problem+json"),
 ))]
 pub async fn stop(State(app): State<App>, mut sight: Sight, body: JsonBody) -> Result<Json<Stopped>, ApiError> {
     let body: StopBody = body.read()?;

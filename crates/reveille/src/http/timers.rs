@@ -52,7 +52,6 @@ pub struct TimerPage {
 /// Timers of all sessions.
 #[utoipa::path(get, path = "/api/timers", tag = "timers", params(ListParams), responses(
     (status = 200, body = TimerPage),
-    (status = "4XX", body = Problem, content_type = "application/problem+json"),
 ))]
 pub async fn list(
     State(app): State<App>,
@@ -105,7 +104,6 @@ pub struct NewTimer {
     request_body(content = NewTimer),
     responses(
         (status = 200, body = OwnedTimer),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub async fn create(
@@ -181,7 +179,6 @@ pub struct ActBody {
     request_body(content = Option<ActBody>),
     responses(
         (status = 200, body = TimerResult),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub async fn act(

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     engine::Delivery,
-    tools::{Format, Problem, TaskView, Tool, ToolBody, ToolCall, catalogue},
+    tools::{Format, TaskView, Tool, ToolBody, ToolCall, catalogue},
 };
 use axum::{
     Extension,
@@ -59,8 +59,6 @@ pub const STANDBY_MAX_HEADER: &str = "x-reveille-standby-max";
     request_body(content = Object, description = "The tool's arguments, see `/api/tools`"),
     responses(
         (status = 200, body = ToolBody, description = "`read_timer` without an id answers `timers`, `clock` what its action did"),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub async fn call(

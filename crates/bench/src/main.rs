@@ -14,6 +14,7 @@ mod idle_timeout;
 mod lateness;
 mod llm;
 mod load;
+mod nodes;
 mod peers;
 mod postgres;
 mod probes;
@@ -60,6 +61,11 @@ enum What {
     Scaling,
     /// Several nodes on one PostgreSQL, against pgbench, graphile-worker and pg-boss; needs PostgreSQL, npm and node
     Postgres,
+    /// Creates alone by one, two and three nodes, and what they wait for in the database
+    Nodes {
+        #[arg(long, default_value_t = 3)]
+        rounds: usize,
+    },
     /// The gateway against direct calls and a bare pass-through
     Gateway,
     /// Servers that run already side by side; `bench/peers/run` starts them and calls this
@@ -112,6 +118,7 @@ fn main() -> anyhow::Result<()> {
             What::GatewayClock => gateway_clock::run(dir).await,
             What::Sessions { count } => sessions::run(dir, count).await,
             What::Postgres => postgres::run(dir, pending).await,
+            What::Nodes { rounds } => nodes::run(dir, rounds).await,
             What::Probes => probes::run(dir, pending).await,
             What::Refuse => probes::refuse().await,
             What::IdleTimeout => idle_timeout::run().await,

@@ -10,17 +10,20 @@ use crate::{
 use anyhow::{Context, ensure};
 use reveille_store::{PostgresOptions, PostgresStore};
 use scratch_postgres::{Care, Cluster};
-use std::{path::Path, process::Command, sync::Arc};
+use std::{path::Path, process::Command, sync::Arc, time::Duration};
+use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 const CONNECTIONS: usize = 64;
-const REQUESTS: usize = 19_200;
+const REQUESTS: usize = 57_600;
 /// Below the limit of live timers in a session.
 const PER_SESSION: usize = 50;
 const BODY: &str = r#"{"total_duration":86400,"mission":"restart the server"}"#;
-const NODES_MAX: usize = 3;
+pub const NODES_MAX: usize = 3;
 /// From creation to the instant of the burst.
 const BURST_LEAD_MS: u64 = 15_000;
+/// By then nodes that were just started know of each other.
+const ACQUAINTED: Duration = Duration::from_secs(3);
 const PGBENCH_SECONDS: &str = "10";
 
 pub async fn run(dir: &Path, pending: usize) -> anyhow::Result<()> {
@@ -95,12 +98,12 @@ async fn at_rest(dir: &Path, url: &str, pending: usize, others: &[queues::Peer])
     Ok(())
 }
 
-fn named(nodes: usize) -> String {
+pub fn named(nodes: usize) -> String {
     format!("{nodes} node{}", if nodes == 1 { "" } else { "s" })
 }
 
 /// What the same database does when each client inserts a row and commits.
-fn pgbench(cluster: &Cluster) -> anyhow::Result<f64> {
+pub fn pgbench(cluster: &Cluster) -> anyhow::Result<f64> {
     let (url, directory) = (cluster.database(), tempfile::tempdir()?);
     let database = url.rsplit('/').next().context("a name")?;
     cluster.sql(database, "CREATE TABLE floor (id bigserial PRIMARY KEY, due bigint, body text)");
@@ -120,8 +123,20 @@ fn pgbench(cluster: &Cluster) -> anyhow::Result<f64> {
 
 async fn creates_on(dir: &Path, url: &str, nodes: usize) -> anyhow::Result<f64> {
     let directories: Vec<_> = (0..nodes).map(|_| tempfile::tempdir_in(dir)).collect::<Result<_, _>>()?;
+    Ok(creates_by(&servers(&directories, url).await?).await?.0)
+}
+
+/// Nodes that know of each other.
+pub async fn servers(directories: &[TempDir], url: &str) -> anyhow::Result<Vec<Server>> {
     let servers: Vec<Server> =
         directories.iter().map(|directory| Server::node(directory.path(), url)).collect::<Result<_, _>>()?;
+    tokio::time::sleep(ACQUAINTED).await;
+    Ok(servers)
+}
+
+/// Creates per second, and how many were made.
+pub async fn creates_by(servers: &[Server]) -> anyhow::Result<(f64, usize)> {
+    let nodes = servers.len();
     let (mut tasks, began) = (JoinSet::new(), std::time::Instant::now());
     let made = REQUESTS / nodes / CONNECTIONS * CONNECTIONS * nodes;
     for (node, server) in servers.iter().enumerate() {
@@ -137,7 +152,7 @@ async fn creates_on(dir: &Path, url: &str, nodes: usize) -> anyhow::Result<f64> 
     while let Some(done) = tasks.join_next().await {
         done??;
     }
-    Ok(made as f64 / began.elapsed().as_secs_f64())
+    Ok((made as f64 / began.elapsed().as_secs_f64(), made))
 }
 
 /// One node is in this process, and counts from its feed what all of them fire.
@@ -147,8 +162,7 @@ async fn fire(dir: &Path, url: &str, nodes: usize, due_in: impl Fn(usize) -> u64
         directories.iter().map(|directory| Server::node(directory.path(), url)).collect::<Result<_, _>>()?;
     let store = PostgresStore::open(&PostgresOptions::new(url), None, "bench").await?;
     let bench = Bench::on(Arc::new(store));
-    // Until the nodes know of each other.
-    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    tokio::time::sleep(ACQUAINTED).await;
     let late = bench.fire(due_in).await;
     bench.stop().await;
     late

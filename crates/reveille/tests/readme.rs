@@ -248,3 +248,25 @@ fn every_figure_is_in_the_benchmarks() {
         assert_eq!(figures(row[1]), measured, "{}", row[0]);
     }
 }
+
+/// A promise without its test is not made: each row of the table names files or directories that are there.
+#[test]
+fn every_promise_of_reliability_names_a_test_that_exists() {
+    let text = fs::read_to_string(root().join("docs/reliability.md")).unwrap();
+    let promises = text.split("## Promises").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows: Vec<&str> = promises.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    assert!(rows.len() > 15, "{rows:?}");
+    for row in rows {
+        let tests = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+        let named: Vec<&str> =
+            tests.split('`').skip(1).step_by(2).filter(|name| name.ends_with(".rs") || name.ends_with('/')).collect();
+        let elsewhere = tests.contains("just soak");
+        assert!(elsewhere || !named.is_empty(), "no test is named: {row}");
+        for name in named {
+            // `*` stands for many: their directory has to be there.
+            let name = name.split_once('*').map_or(name, |(before, _)| before.rsplit_once('/').unwrap().0);
+            let places = [format!("crates/{name}"), format!("crates/reveille/tests/{name}"), name.to_owned()];
+            assert!(places.iter().any(|place| root().join(place).exists()), "{name} is not there: {row}");
+        }
+    }
+}

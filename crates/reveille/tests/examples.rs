@@ -3,9 +3,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-#[allow(dead_code, reason = "of the installed clients only the packages are needed")]
-#[path = "sdk_clients/install.rs"]
-mod install;
 mod support;
 
 use reveille::config::Config;
@@ -17,7 +14,11 @@ use std::{
     process::Stdio,
     time::Duration,
 };
-use support::{World, list, python::python};
+use support::{
+    World,
+    install::{self, python},
+    list,
+};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
     process::{Child, ChildStdout, Command},
@@ -205,7 +206,7 @@ async fn a_typescript_client_of_mcp() {
 
 /// The example as the official compiler makes it: types are checked against those of the SDK.
 fn compiled() -> PathBuf {
-    let (place, _lock) = install::packages();
+    let (place, _lock) = install::npm("sdk_clients");
     let directory = place.join("example");
     fs::create_dir_all(&directory).unwrap();
     let source = directory.join("mcp_client.mts");

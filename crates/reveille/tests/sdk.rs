@@ -7,7 +7,7 @@ mod support;
 use scripted_upstream::Upstream;
 use serde_json::json;
 use std::{path::Path, process::Command};
-use support::{World, python::python};
+use support::{World, install::python};
 
 #[tokio::test]
 async fn the_official_sdks_see_no_difference() {

@@ -7,7 +7,7 @@ mod support;
 use scripted_upstream::Upstream;
 use serde_json::json;
 use std::{path::Path, process::Stdio, time::Duration};
-use support::{World, python::python, within};
+use support::{World, install::python, within};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     process::Command,

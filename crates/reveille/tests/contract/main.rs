@@ -7,46 +7,20 @@
 mod support;
 
 use serde_json::Value;
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-    process::Command,
-};
-use support::process::Home;
+use std::{collections::BTreeMap, path::PathBuf, process::Command};
+use support::{install, process::Home};
 
 /// Cases for each operation, besides those that cover its parameters one by one.
 const EXAMPLES: &str = "6";
 /// These have no end; `tests/events.rs`, `presence.rs` and `agents.rs` look at them.
 const STREAMS: &str = "/api/events$|/presence$|/socket$";
 
-/// A virtual environment with it, made once per set of requirements.
-fn schemathesis() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/contract");
-    let requirements = std::fs::read_to_string(here.join("requirements.txt")).unwrap();
-    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("contract-venv");
-    let (program, mark) = (home.join("bin/schemathesis"), home.join("installed.txt"));
-    if std::fs::read_to_string(&mark).is_ok_and(|installed| installed == requirements) {
-        return program;
-    }
-    let run = |command: &mut Command| {
-        let output =
-            command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; this test needs python3 with venv"));
-        assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    };
-    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&home));
-    run(Command::new(home.join("bin/python"))
-        .args(["-m", "pip", "install", "--quiet", "--requirement"])
-        .arg(here.join("requirements.txt")));
-    std::fs::write(mark, requirements).unwrap();
-    program
-}
-
 /// Asks everything of the server, with these headers; what schemathesis has to say.
 async fn ask(url: &str, work: PathBuf, headers: &[&str]) -> (bool, String) {
     let document = format!("{url}/openapi.json");
     let headers: Vec<String> = headers.iter().map(ToString::to_string).collect();
     let asked = tokio::task::spawn_blocking(move || {
-        let mut command = Command::new(schemathesis());
+        let mut command = Command::new(install::venv("contract", "contract/requirements.txt").join("schemathesis"));
         // One worker: Python 3.11 fails now and then where two threads read source code at once.
         command.current_dir(work).args(["run", &document, "--phases", "coverage,fuzzing", "--seed", "1"]);
         command.args(["--max-examples", EXAMPLES, "--workers", "1", "--request-timeout", "20", "--no-color"]);

@@ -15,13 +15,8 @@ use reveille::{
     mcp,
 };
 use reveille_core::Millis;
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::{Command, Output},
-    time::Duration,
-};
-use support::site::Site;
+use std::{path::Path, process::Output, time::Duration};
+use support::{install, site::Site};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -43,7 +38,7 @@ const TASKS: [&str; 7] = [
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_official_suite_passes_in_both_eras() {
-    let suite = tokio::task::spawn_blocking(install).await.unwrap();
+    let suite = tokio::task::spawn_blocking(|| install::npm("mcp_conformance")).await.unwrap().0;
     let site = Site::start().await;
     let handler = Fixtures(mcp::http::handler(&site.app));
     let router = axum::Router::new().route("/mcp", mcp::http::route(handler));
@@ -79,25 +74,6 @@ async fn run(suite: &Path, what: &str, arguments: &[&str]) {
         .kill_on_drop(true);
     let ran = tokio::time::timeout(SUITE_MAX, node.output()).await.expect("the suite ends").unwrap();
     assert!(ran.status.success(), "{what}:\n{}", said(&ran));
-}
-
-/// The suite, installed once for each state of its lock file.
-fn install() -> PathBuf {
-    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mcp-conformance");
-    let lock = fs::read_to_string(format!("{HERE}/package-lock.json")).unwrap();
-    let done = place.join("installed");
-    if fs::read_to_string(&done).is_ok_and(|installed| installed == lock) {
-        return place;
-    }
-    fs::create_dir_all(&place).unwrap();
-    for file in ["package.json", "package-lock.json"] {
-        fs::copy(format!("{HERE}/{file}"), place.join(file)).unwrap();
-    }
-    let npm = Command::new("npm").args(["ci", "--no-audit", "--no-fund"]).current_dir(&place).output();
-    let npm = npm.expect("this test needs npm, which is not on the PATH: install Node.js");
-    assert!(npm.status.success(), "npm ci:\n{}", said(&npm));
-    fs::write(done, lock).unwrap();
-    place
 }
 
 fn said(ran: &Output) -> String {

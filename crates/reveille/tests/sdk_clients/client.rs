@@ -1,6 +1,6 @@
 //! A client process of one SDK. It is sent commands as lines of JSON and sends back, as such lines, what it saw.
 
-use super::{LOOK_AGAIN, install::Sdk};
+use super::{LOOK_AGAIN, sdk::Sdk};
 use crate::support::{list, process::Home, text};
 use serde_json::{Value, json};
 use std::{

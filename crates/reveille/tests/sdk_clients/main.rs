@@ -7,12 +7,12 @@
 #![allow(clippy::unwrap_used)]
 
 mod client;
-mod install;
+mod sdk;
 #[path = "../support/mod.rs"]
 mod support;
 
 use client::Agent;
-use install::Sdk;
+use sdk::Sdk;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, fs, time::Duration};
 use support::{

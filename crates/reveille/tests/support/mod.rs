@@ -6,9 +6,9 @@
 #![allow(dead_code, clippy::unwrap_used, reason = "each test uses what it needs, and a failed unwrap is a failed test")]
 
 pub mod endpoint;
+pub mod install;
 pub mod mcp;
 pub mod process;
-pub mod python;
 pub mod site;
 
 use reqwest::Method;

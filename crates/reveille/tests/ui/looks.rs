@@ -6,7 +6,7 @@ use super::{
     support::{
         World,
         endpoint::{Answer as Says, Endpoints},
-        id, list, result,
+        id, install, list, result,
     },
 };
 use reqwest::Method;
@@ -14,14 +14,12 @@ use reveille::{config::Length, wake::WakeRule};
 use reveille_core::Millis;
 use serde_json::{Value, json};
 use std::{
-    fs::{self, File},
+    fs,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 /// Looked at, but no picture of it is kept.
 const DARK_PHONE: &str = "dark phone";
-const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ui");
 const PAGES: [(&str, &str); 10] = [
     ("overview", "/#/"),
     ("timers", "/#/timers"),
@@ -35,24 +33,10 @@ const PAGES: [(&str, &str); 10] = [
     ("embed", "/ui/embed.html"),
 ];
 
-/// axe-core from npm, in a pinned version, kept in the target directory.
+/// The script of axe-core.
 pub fn axe() -> String {
-    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("axe");
-    fs::create_dir_all(&place).unwrap();
-    let lock = File::create(place.join("lock")).unwrap();
-    lock.lock().unwrap();
-    let script = place.join("node_modules/axe-core/axe.min.js");
-    let (wanted, done) = (fs::read_to_string(format!("{HERE}/package-lock.json")).unwrap(), place.join("installed"));
-    if !fs::read_to_string(&done).is_ok_and(|installed| installed == wanted) {
-        for file in ["package.json", "package-lock.json"] {
-            fs::copy(format!("{HERE}/{file}"), place.join(file)).unwrap();
-        }
-        let npm = Command::new("npm").args(["ci", "--no-audit", "--no-fund"]).current_dir(&place).output();
-        let npm = npm.expect("this test needs npm, which is not on the PATH: install Node.js 20 or newer");
-        assert!(npm.status.success(), "npm ci: {}", String::from_utf8_lossy(&npm.stderr));
-        fs::write(done, wanted).unwrap();
-    }
-    fs::read_to_string(script).unwrap()
+    let (place, _lock) = install::npm("ui");
+    fs::read_to_string(place.join("node_modules/axe-core/axe.min.js")).unwrap()
 }
 
 /// A week in the life of a few agents, lived through in a moment by a clock of our own. The page goes by the server's time,

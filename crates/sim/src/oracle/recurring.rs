@@ -42,6 +42,11 @@ impl Recurring {
         self.asked.interval
     }
 
+    /// Some of its times pass in the commit that is looked at.
+    pub fn passes(&self) -> bool {
+        self.told + self.missed > 0
+    }
+
     pub fn is_over(&self) -> bool {
         self.fires >= self.asked.max
     }

@@ -47,18 +47,12 @@ fn ms(data: &Value, field: &str) -> Option<i64> {
 
 impl Timer {
     fn left(&self, at: i64) -> i64 {
-        match (self.state, &self.recurring) {
-            // A session that is closed takes along what was due and not yet told: its time is counted to the next one.
-            (State::Running { due }, Some(recurring)) if due < at => {
-                recurring.interval() - (at - due) % recurring.interval()
-            }
-            (state, _) => self.left_in(state, at),
-        }
-    }
-
-    fn left_in(&self, state: State, at: i64) -> i64 {
-        match state {
-            State::Running { due } => (due - at).clamp(0, self.total),
+        match self.state {
+            State::Running { due } => match &self.recurring {
+                // It fired in this commit, and was then stopped with its session: what is left is the time to the next one.
+                Some(recurring) if recurring.passes() => recurring.interval() - (at - due) % recurring.interval(),
+                _ => (due - at).clamp(0, self.total),
+            },
             State::Paused { left, .. } => left,
             State::Completed | State::Stopped => 0,
         }

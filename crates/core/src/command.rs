@@ -39,6 +39,8 @@ pub struct Ride {
     pub messages_max: usize,
     /// Of their texts together, as JSON counts them. The first message travels however long it is.
     pub chars_max: usize,
+    /// Leases of this prefix exclude one another: while another of them is in force in the session, nothing travels.
+    pub alone_among: Option<&'static str>,
 }
 
 #[derive(Clone, Debug)]

@@ -13,6 +13,13 @@ use crate::{
 
 /// The oldest free messages that fit, now held by `lease`.
 pub fn lease(inbox: &[Message], lease: &Lease, ride: &Ride, now: Timestamp) -> Vec<Message> {
+    let excludes = |message: &Message, prefix| match &message.lease {
+        Some(other) => other.id.as_str().starts_with(prefix) && message.held_until(now).is_some(),
+        None => false,
+    };
+    if ride.alone_among.is_some_and(|prefix| inbox.iter().any(|message| excludes(message, prefix))) {
+        return Vec::new();
+    }
     let mut chars = 0_usize;
     let mut fits = |message: &&Message| {
         let first = chars == 0;

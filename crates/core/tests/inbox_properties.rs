@@ -312,7 +312,7 @@ proptest! {
             .iter()
             .enumerate()
             .map(|(n, messages_max)| {
-                let ride = Ride { lease: LeaseId::new(lease_name(n)), length: secs(30), messages_max: *messages_max, chars_max: usize::MAX };
+                let ride = Ride { lease: LeaseId::new(lease_name(n)), length: secs(30), messages_max: *messages_max, chars_max: usize::MAX, alone_among: None };
                 Call { ride: Some(ride), ..Call::new(Command::Collect) }
             })
             .collect();

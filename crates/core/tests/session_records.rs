@@ -4,6 +4,7 @@ use reveille_core::{
     Call, Command, Decision, LeaseId, Limits, Message, MessageKind, Millis, Purpose, SessionId, Timestamp,
     command::{Ride, State},
     decide, inbox,
+    message::Lease,
 };
 use serde_json::json;
 
@@ -67,13 +68,40 @@ fn a_delivery_takes_what_fits_and_at_least_one() {
     let state = State { inbox, ..State::default() };
     // Each takes its characters as JSON writes them, and four for the line between.
     for (chars_max, count) in [(0, 1), (14, 1), (37, 1), (38, 2), (51, 2), (52, 3), (usize::MAX, 3)] {
-        let ride = Ride { lease: LeaseId::new("lease_1"), length: Millis::from_secs(1), messages_max: 9, chars_max };
+        let ride = Ride {
+            lease: LeaseId::new("lease_1"),
+            length: Millis::from_secs(1),
+            messages_max: 9,
+            chars_max,
+            alone_among: None,
+        };
         let call = Call { ride: Some(ride), ..Call::new(Command::Collect) };
         assert_eq!(decided(&state, &call).riding.len(), count, "{chars_max}");
     }
     for text in &texts {
         assert_eq!(inbox::json_chars(text), json!(text).to_string().chars().count() - 2);
     }
+}
+
+#[test]
+fn a_lease_that_must_be_alone_takes_nothing_beside_another_of_its_kind() {
+    let ride = |lease: &str| Ride {
+        lease: LeaseId::new(lease),
+        length: Millis::from_secs(10),
+        messages_max: 1,
+        chars_max: usize::MAX,
+        alone_among: Some("wake_"),
+    };
+    let taken = |held_by: &str, held_for: u64| {
+        let lease = Lease { id: LeaseId::new(held_by), until: NOW.plus(Millis::from_secs(held_for)) };
+        let held = Message { lease: Some(lease), ..message("msg_0", "held") };
+        let state = State { inbox: vec![held, message("msg_1", "free")], ..State::default() };
+        let call = Call { ride: Some(ride("wake_b")), ..Call::new(Command::Collect) };
+        decided(&state, &call).riding.iter().map(|message| message.id.to_string()).collect::<Vec<_>>()
+    };
+    assert!(taken("wake_a", 5).is_empty(), "another command is under way");
+    assert_eq!(taken("lease_a", 5), ["msg_1"], "a client's lease is no command");
+    assert_eq!(taken("wake_a", 0), ["msg_0"], "that one ran out");
 }
 
 #[test]

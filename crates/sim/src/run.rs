@@ -233,8 +233,13 @@ async fn drain(world: &Arc<World>) {
                 let _ = engine.execute(session, Call::new(Command::Close { note: None, notify: Vec::new() })).await;
             }
             let lease = engine.fresh_lease();
-            let ride =
-                Ride { lease: lease.clone(), length: engine.limits().lease, messages_max: 50, chars_max: usize::MAX };
+            let ride = Ride {
+                lease: lease.clone(),
+                length: engine.limits().lease,
+                messages_max: 50,
+                chars_max: usize::MAX,
+                alone_among: None,
+            };
             if engine.lease(session, ride, None).await.is_ok_and(|messages| !messages.is_empty()) {
                 let name = lease.to_string();
                 world.trace.note(Event::Delivery { by: node.by, lease: name, told: true, by_name: true });

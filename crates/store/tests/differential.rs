@@ -401,6 +401,7 @@ impl Pair {
             length: Millis::from_secs(30),
             messages_max: 2,
             chars_max: 400,
+            alone_among: None,
         });
         let cwd = session.is_multiple_of(3).then(|| format!("/projects/{session}"));
         let client = session.is_multiple_of(2).then(|| format!("client-{session}"));

@@ -347,7 +347,7 @@ impl Ledger {
         length: Millis,
         messages_max: usize,
     ) -> Result<Decision, Reject> {
-        let ride = Ride { lease: LeaseId::new(lease), length, messages_max, chars_max: usize::MAX };
+        let ride = Ride { lease: LeaseId::new(lease), length, messages_max, chars_max: usize::MAX, alone_among: None };
         self.run(&Call { ride: Some(ride), ..Call::new(command) })
     }
 

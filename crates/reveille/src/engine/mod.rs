@@ -379,6 +379,7 @@ impl Engine {
             length: self.limits.lease,
             messages_max: RIDING_MESSAGES_MAX,
             chars_max: usize::MAX,
+            alone_among: None,
         }
     }
 

@@ -107,7 +107,13 @@ pub async fn lease(
         return Ok(Json(Leased { lease: None, expires_at: None, messages: Vec::new(), introduce }));
     }
     let lease = app.engine.fresh_lease();
-    let ride = Ride { lease: lease.clone(), length, messages_max, chars_max: body.chars.unwrap_or(usize::MAX) };
+    let ride = Ride {
+        lease: lease.clone(),
+        length,
+        messages_max,
+        chars_max: body.chars.unwrap_or(usize::MAX),
+        alone_among: None,
+    };
     let leased = app.engine.lease(&session, ride, client).await;
     let leased = leased.map_err(|error| ApiError::of(error, app.engine.now()))?;
     let until = leased.first().and_then(|message| message.lease.as_ref()).map(|lease| lease.until.as_millis());

@@ -65,22 +65,34 @@ impl Attempt {
             Ok(failures) => failures.max(self.failures),
             Err(verdict) => return Ok(verdict),
         };
-        let (name, rule) = self.rule();
+        let (_, rule) = self.rule();
         let lease = LeaseId::new(format!("{LEASE_PREFIX}{}", self.engine.fresh_lease()));
         let length = rule.timeout.0.plus(LEASE_MARGIN);
-        let ride = Ride { lease: lease.clone(), length, messages_max: MESSAGES_MAX, chars_max: CHARS_MAX };
+        let ride = Ride {
+            lease: lease.clone(),
+            length,
+            messages_max: MESSAGES_MAX,
+            chars_max: CHARS_MAX,
+            alone_among: Some(LEASE_PREFIX),
+        };
         let leased = self.engine.lease(&self.session, ride, None).await?;
         if leased.is_empty() {
             return Ok(Verdict::Later(self.engine.now()));
         }
-        // Right before it begins: two programs must never write one conversation.
-        let held = self.held_or_begun(&lease).await;
-        if !matches!(held, Ok(None)) {
-            self.settle(Command::ReleaseLease { lease }).await;
-            return Ok(held?.unwrap_or(Verdict::Held));
-        }
+        let verdict = match self.look_again(&leased, failures).await {
+            Ok(Ok(failures)) => return self.tell(lease, &leased, failures).await,
+            Ok(Err(verdict)) => Ok(verdict),
+            Err(error) => Err(error.into()),
+        };
+        self.settle(Command::ReleaseLease { lease }).await;
+        verdict
+    }
+
+    /// Runs the command with what was leased for it.
+    async fn tell(&self, lease: LeaseId, leased: &[Message], failures: u32) -> Result<Verdict, EngineError> {
+        let (name, rule) = self.rule();
         let ids: Vec<&str> = leased.iter().map(|message| &*message.id).collect();
-        let running = self.command(rule, &leased).await;
+        let running = self.command(rule, leased).await;
         let process = running.as_ref().ok().and_then(|running| Left::found(running.id()?));
         let started =
             json!({"rule": name, "attempt": failures + 1, "messages": ids, "lease": lease, "process": process});
@@ -122,15 +134,15 @@ impl Attempt {
         if told {
             return Ok(Verdict::Told);
         }
-        self.close(lease, told).await;
-        if failures >= rule.retries && !self.stop.is_cancelled() {
+        let given_up = failures >= rule.retries && !self.stop.is_cancelled();
+        if given_up {
             let data = json!({"rule": name, "attempts": failures + 1, "messages": ids});
             self.settle(Command::Record { event: GIVEN_UP, data }).await;
             self.engine.metrics.wake(name, "given_up");
             tracing::warn!(session = %self.session, rule = name, "an agent could not be woken; its message stays in the inbox");
-            return Ok(Verdict::Nothing);
         }
-        Ok(Verdict::Failed)
+        self.close(lease, told).await;
+        Ok(if given_up { Verdict::Nothing } else { Verdict::Failed })
     }
 
     /// How many attempts have failed, by any process; or why no command may be run at this moment.
@@ -149,7 +161,7 @@ impl Attempt {
         {
             return Ok(Err(verdict));
         }
-        if let Some(verdict) = other_command(&state.inbox, None, now) {
+        if let Some(verdict) = other_command(&state.inbox, now) {
             return Ok(Err(verdict));
         }
         let free: Vec<&Message> = state.inbox.iter().filter(|message| message.is_free(now)).collect();
@@ -158,23 +170,33 @@ impl Attempt {
             let free_again = leases.filter(|until| *until > now).min();
             return Ok(Err(free_again.map_or(Verdict::Nothing, Verdict::Later)));
         }
-        let (failures, not_before) = self.failed_before(&free, now).await?;
+        self.look_back(&free, now).await
+    }
+
+    /// Right before it begins, with the lease in hand: two programs must never write one conversation, so a client may not
+    /// have come meanwhile; and another node may have tried the same messages and failed.
+    async fn look_again(&self, leased: &[Message], failures: u32) -> Result<Result<u32, Verdict>, StoreError> {
+        if let Some(held) = self.held().await? {
+            return Ok(Err(held));
+        }
+        if self.engine.store().is_alone() {
+            return Ok(Ok(failures));
+        }
+        let leased: Vec<&Message> = leased.iter().collect();
+        if self.given_up(&leased).await? {
+            return Ok(Err(Verdict::Nothing));
+        }
+        Ok(self.look_back(&leased, self.engine.now()).await?.map(|before| before.max(failures)))
+    }
+
+    /// How many attempts have failed for these messages; or until when the next has to wait.
+    async fn look_back(&self, messages: &[&Message], now: Timestamp) -> Result<Result<u32, Verdict>, StoreError> {
+        let (failures, not_before) = self.failed_before(messages, now).await?;
         let later = match not_before.filter(|at| *at > now) {
             Some(at) => Some(at),
             None => self.too_many(now).await?,
         };
         Ok(later.map_or(Ok(failures), |at| Err(Verdict::Later(at))))
-    }
-
-    /// Somebody else came first: a client that is there, or a command of another node whose messages came before.
-    async fn held_or_begun(&self, lease: &LeaseId) -> Result<Option<Verdict>, StoreError> {
-        let held = self.held().await?;
-        if held.is_some() || self.engine.store().is_alone() {
-            return Ok(held);
-        }
-        let needs = Needs { inbox: true, ..Needs::default() };
-        let inbox = self.engine.store().load(&self.session, needs).await?.inbox;
-        Ok(other_command(&inbox, Some(lease), self.engine.now()))
     }
 
     /// A live client holds the session, here or at another node; nobody tells when one leaves that.
@@ -306,8 +328,8 @@ impl Attempt {
 }
 
 /// Another command is under way in this session, or about to begin: until when that may last.
-fn other_command(inbox: &[Message], own: Option<&LeaseId>, now: Timestamp) -> Option<Verdict> {
+fn other_command(inbox: &[Message], now: Timestamp) -> Option<Verdict> {
     let leases = inbox.iter().filter_map(|message| message.lease.as_ref());
-    let others = leases.filter(|lease| lease.id.as_str().starts_with(LEASE_PREFIX) && Some(&lease.id) != own);
+    let others = leases.filter(|lease| lease.id.as_str().starts_with(LEASE_PREFIX));
     others.map(|lease| lease.until).filter(|until| *until > now).max().map(Verdict::Later)
 }

@@ -27,6 +27,7 @@ impl Client {
             length: engine.limits().lease,
             messages_max: self.random.between(1, 4) as usize,
             chars_max: usize::MAX,
+            alone_among: None,
         };
         let ids = |messages: &Vec<reveille_core::Message>| -> Value {
             json!({"messages": messages.iter().map(|message| json!({"id": &*message.id})).collect::<Vec<_>>()})

@@ -175,7 +175,13 @@ pub fn close() -> Command {
 
 /// Leases up to `messages_max` messages for half a minute and does nothing else.
 pub fn collect(lease: &str, messages_max: usize) -> Call {
-    let ride = Ride { lease: LeaseId::new(lease), length: Millis::from_secs(30), messages_max, chars_max: usize::MAX };
+    let ride = Ride {
+        lease: LeaseId::new(lease),
+        length: Millis::from_secs(30),
+        messages_max,
+        chars_max: usize::MAX,
+        alone_among: None,
+    };
     Call { ride: Some(ride), ..Call::new(Command::Collect) }
 }
 

@@ -212,7 +212,7 @@ impl Relay {
                 if !settled {
                     return false;
                 }
-                self.listeners.tell_missed();
+                self.miss(&mut inner, one.num - 1);
             }
             inner.told = one.num;
             match inner.pending.remove(&one.num) {
@@ -226,12 +226,19 @@ impl Relay {
                 return false;
             }
             // It existed and is not there: written by a node that knew of no other, or lost in a crash.
-            self.listeners.tell_missed();
-            inner.told = gap.target;
-            inner.pending.retain(|num, _| *num > gap.target);
+            self.miss(&mut inner, gap.target);
             self.tell_pending(&mut inner);
         }
         true
+    }
+
+    /// Of those up to this one, no more is known than what this node itself wrote: nobody else can tell that.
+    fn miss(&self, inner: &mut Inner, last: i64) {
+        self.listeners.tell_missed();
+        let later = inner.pending.split_off(&(last + 1));
+        let own = std::mem::replace(&mut inner.pending, later);
+        self.listeners.tell(own.into_values().collect());
+        inner.told = last;
     }
 
     fn tell_one(&self, one: &Logged) {
@@ -353,6 +360,19 @@ mod tests {
         let gap = relay.gap().expect("behind");
         assert!(relay.tell_logged(vec![], &gap));
         assert_eq!((heard(&mut feed), relay.told()), ("-".to_owned(), 20));
+    }
+
+    #[test]
+    fn what_this_node_wrote_is_told_also_between_commits_that_are_missed() {
+        let (relay, mut feed) = relay();
+        relay.written(vec![own(12, "b"), own(14, "d")]);
+        let gap = relay.gap().expect("behind");
+        assert!(relay.tell_logged(vec![], &gap));
+        assert_eq!((heard(&mut feed), relay.told()), ("- b d".to_owned(), 14));
+        relay.written(vec![own(16, "f"), own(19, "i")]);
+        let gap = relay.gap().expect("behind");
+        assert!(relay.tell_logged(vec![logged(17, "g")], &gap));
+        assert_eq!((heard(&mut feed), relay.told()), ("- f g* - i".to_owned(), 19));
     }
 
     #[test]
